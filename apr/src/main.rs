@@ -1,0 +1,2 @@
+//! The `apr` command.
+fn main() {}

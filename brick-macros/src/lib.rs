@@ -1,0 +1,1 @@
+//! The `#[brick]` attribute and the `bricks!` registry macro.

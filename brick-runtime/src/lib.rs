@@ -1,0 +1,1 @@
+//! What annotated code calls.
