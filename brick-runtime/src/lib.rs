@@ -1,1 +1,28 @@
-//! What annotated code calls.
+//! What annotated code calls, and all that reads it out.
+
+mod contract;
+mod gate;
+mod registry;
+
+#[cfg(feature = "visualization")]
+mod hook;
+
+pub use brick_macros::{brick, bricks};
+pub use contract::{Check, Checker, Rules};
+pub use registry::{Backend, BrickId, BrickInfo, Budget};
+
+/// What the macros expand to. Not for people: anything here may change in any release.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::contract::{Amount, Rules};
+    #[cfg(feature = "visualization")]
+    pub use crate::hook::{AsyncCall, Entry, Guard, Post, Site, Verdict};
+    pub use crate::registry::{Claim, crate_of, wire_id};
+
+    /// Runs a body once. The `FnOnce` bound is the point: a plain closure that returns a
+    /// reborrow is inferred as `FnMut` and refused ("captured variable cannot escape").
+    #[inline(always)]
+    pub fn once<R>(body: impl FnOnce() -> R) -> R {
+        body()
+    }
+}

@@ -1,0 +1,75 @@
+//! Numeric contracts.
+
+/// The numeric rules of one `assert`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// No NaN.
+    pub no_nan: bool,
+    /// No infinity.
+    pub no_inf: bool,
+    /// Every value (that is no NaN) lies in `[a, b]`.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Rules {
+    /// `"no_nan"`.
+    pub const NO_NAN: Rules = Rules { no_nan: true, no_inf: false, range: None };
+    /// `"no_inf"`.
+    pub const NO_INF: Rules = Rules { no_nan: false, no_inf: true, range: None };
+    /// `"finite"`.
+    pub const FINITE: Rules = Rules { no_nan: true, no_inf: true, range: None };
+    /// `"range(a, b)"`.
+    #[must_use]
+    pub const fn range(a: f64, b: f64) -> Rules {
+        Rules { no_nan: false, no_inf: false, range: Some((a, b)) }
+    }
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Rules) -> Rules {
+        Rules {
+            no_nan: self.no_nan || other.no_nan,
+            no_inf: self.no_inf || other.no_inf,
+            range: match (self.range, other.range) {
+                (Some((a, b)), Some((c, d))) => Some((if a > c { a } else { c }, if b < d { b } else { d })),
+                (Some(r), None) | (None, Some(r)) => Some(r),
+                (None, None) => None,
+            },
+        }
+    }
+}
+
+/// Walks the numbers of a value.
+#[derive(Debug)]
+pub struct Checker<'a> {
+    _rules: &'a Rules,
+}
+
+/// A type whose numbers `assert` can check.
+#[diagnostic::on_unimplemented(
+    message = "`assert` cannot check a `{Self}`: it holds no numbers this crate knows",
+    label = "`{Self}` is not checkable",
+    note = "implement `brick_runtime::Check` for it, or, to check only some parameters, name them: `assert(out = \"no_nan\")`"
+)]
+pub trait Check {
+    /// Shows every number of `self` to the checker.
+    fn check(&self, checker: &mut Checker<'_>);
+}
+
+impl Check for [f32] {
+    fn check(&self, _checker: &mut Checker<'_>) {}
+}
+
+/// An amount of work: what `flops`, `bytes`, `tokens` may evaluate to.
+#[diagnostic::on_unimplemented(
+    message = "`flops`, `bytes`, `tokens`, `layer` and `budget_us` need a number, not a `{Self}`"
+)]
+pub trait Amount {
+    /// The amount; negative and NaN count as 0.
+    fn amount(self) -> u64;
+}
+
+impl Amount for usize {
+    fn amount(self) -> u64 {
+        self as u64
+    }
+}

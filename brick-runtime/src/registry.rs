@@ -1,0 +1,161 @@
+//! The registry: what is known of a brick at compile time.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::str::FromStr;
+
+/// A brick's time budget per call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// No budget was declared.
+    None,
+    /// `budget_us = 2000`: the same for every call, in nanoseconds.
+    Fixed {
+        /// Nanoseconds per call.
+        ns: u64,
+    },
+    /// `budget_us = 3 * x.len()`: computed from the parameters of each call.
+    PerCall {
+        /// The expression's source text.
+        expr: &'static str,
+    },
+}
+
+/// Where a brick's claim runs. One brick may have one claim per backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Backend {
+    /// The primary claim, made without `backend = …`.
+    Primary = 0,
+    /// CUDA.
+    Cuda = 1,
+}
+
+/// What is known of a brick at compile time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BrickInfo {
+    /// The id, as written in `#[brick(id = …)]`.
+    pub name: &'static str,
+    /// The crate that declares it.
+    pub crate_name: &'static str,
+    /// FNV-1a-64 of `crate::Name`: the same in every build and process.
+    pub wire_id: u64,
+    /// `category = …`, or `"Other"`.
+    pub category: &'static str,
+    /// The budget per call.
+    pub budget: Budget,
+    /// The contracts, as text: `out: no_nan`, `requires x.len() > 0`, ….
+    pub checks: &'static [&'static str],
+    /// Path of the annotated function: module path and name.
+    pub function: &'static str,
+    /// Source file.
+    pub file: &'static str,
+    /// Line of the function.
+    pub line: u32,
+    /// First paragraph of the doc comment.
+    pub doc: &'static str,
+    /// The claim's backend.
+    pub backend: Backend,
+}
+
+impl BrickInfo {
+    /// `module` is `module_path!()` of the claim.
+    #[must_use]
+    pub const fn new(name: &'static str, module: &'static str, function: &'static str, file: &'static str, line: u32) -> Self {
+        let crate_name = crate_of(module);
+        BrickInfo {
+            name,
+            crate_name,
+            wire_id: wire_id(crate_name, name),
+            category: "Other",
+            budget: Budget::None,
+            checks: &[],
+            function,
+            file,
+            line,
+            doc: "",
+            backend: Backend::Primary,
+        }
+    }
+    /// With a category.
+    #[must_use]
+    pub const fn category(mut self, category: &'static str) -> Self {
+        self.category = category;
+        self
+    }
+    /// With a budget.
+    #[must_use]
+    pub const fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+    /// With contracts.
+    #[must_use]
+    pub const fn checks(mut self, checks: &'static [&'static str]) -> Self {
+        self.checks = checks;
+        self
+    }
+    /// With a doc text.
+    #[must_use]
+    pub const fn doc(mut self, doc: &'static str) -> Self {
+        self.doc = doc;
+        self
+    }
+    /// For a backend.
+    #[must_use]
+    pub const fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+}
+
+/// The enum that `bricks!()` makes: one variant per annotated kernel of a crate.
+pub trait BrickId: Copy + Eq + Hash + Debug + Display + FromStr + Send + Sync + 'static {
+    /// Every id, in the order of the variants.
+    const ALL: &'static [Self];
+    /// What is known of each, in the same order.
+    const TABLE: &'static [&'static BrickInfo];
+    /// The variant's index in `ALL` and `TABLE`.
+    fn index(self) -> usize;
+    /// What is known of this brick.
+    fn info(self) -> &'static BrickInfo {
+        Self::TABLE[self.index()]
+    }
+}
+
+/// Made by `#[brick(id = X)]` for the marker `X` that `bricks!` made.
+#[diagnostic::on_unimplemented(
+    message = "brick `{Self}` is registered by `bricks!` but no `#[brick(id = ...)]` function claims it",
+    label = "registered here, claimed nowhere"
+)]
+pub trait Claim<const BACKEND: u8 = 0> {
+    /// What the claim says of its brick.
+    const INFO: &'static BrickInfo;
+}
+
+/// The crate a `module_path!()` lies in.
+#[must_use]
+pub const fn crate_of(module: &'static str) -> &'static str {
+    let bytes = module.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() && bytes[i] != b':' {
+        i += 1;
+    }
+    module.split_at(i).0
+}
+
+/// FNV-1a-64 of `crate::Name` (<http://www.isthe.com/chongo/tech/comp/fnv/>).
+#[must_use]
+pub const fn wire_id(crate_name: &str, name: &str) -> u64 {
+    const fn eat(mut hash: u64, text: &str) -> u64 {
+        let bytes = text.as_bytes();
+        let mut i = 0;
+        while i < bytes.len() {
+            hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+            i += 1;
+        }
+        hash
+    }
+    eat(eat(eat(0xcbf2_9ce4_8422_2325, crate_name), "::"), name)
+}
