@@ -23,6 +23,11 @@ impl Rules {
     pub const fn range(a: f64, b: f64) -> Rules {
         Rules { no_nan: false, no_inf: false, range: Some((a, b)) }
     }
+    /// With `"range(a, b)"` on top.
+    #[must_use]
+    pub const fn within(self, a: f64, b: f64) -> Rules {
+        self.and(Rules::range(a, b))
+    }
     /// Both.
     #[must_use]
     pub const fn and(self, other: Rules) -> Rules {
@@ -61,11 +66,19 @@ impl Check for [f32] {
 
 /// An amount of work: what `flops`, `bytes`, `tokens` may evaluate to.
 #[diagnostic::on_unimplemented(
-    message = "`flops`, `bytes`, `tokens`, `layer` and `budget_us` need a number, not a `{Self}`"
+    message = "`flops`, `bytes`, `tokens`, `elements`, `layer` and `budget_us` need a number, not a `{Self}`",
+    label = "`{Self}` is not a number"
 )]
 pub trait Amount {
     /// The amount; negative and NaN count as 0.
     fn amount(self) -> u64;
+    /// A thousand times the amount, rounded: microseconds to nanoseconds. Floats override it.
+    fn thousandths(self) -> u64
+    where
+        Self: Sized,
+    {
+        self.amount().saturating_mul(1000)
+    }
 }
 
 impl Amount for usize {

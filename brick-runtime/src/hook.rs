@@ -1,6 +1,6 @@
 //! The hooks that an annotated function calls (only with `visualization`).
 
-use crate::contract::{Check, Rules};
+use crate::contract::{Amount, Check, Rules};
 use crate::registry::BrickInfo;
 
 /// One annotated function: a static in its body.
@@ -31,32 +31,32 @@ pub struct Entry {
 impl Entry {
     /// Floating-point operations of this call.
     #[inline(always)]
-    pub fn flops(self, _n: u64) -> Self {
+    pub fn flops(self, _n: impl Amount) -> Self {
         self
     }
     /// Bytes that this call must move.
     #[inline(always)]
-    pub fn bytes(self, _n: u64) -> Self {
+    pub fn bytes(self, _n: impl Amount) -> Self {
         self
     }
     /// Tokens of this call.
     #[inline(always)]
-    pub fn tokens(self, _n: u64) -> Self {
+    pub fn tokens(self, _n: impl Amount) -> Self {
         self
     }
     /// Elements of this call.
     #[inline(always)]
-    pub fn elements(self, _n: u64) -> Self {
+    pub fn elements(self, _n: impl Amount) -> Self {
         self
     }
     /// The layer of this call and of all it calls.
     #[inline(always)]
-    pub fn layer(self, _n: u64) -> Self {
+    pub fn layer(self, _n: impl Amount) -> Self {
         self
     }
     /// This call's own budget, in microseconds (`budget_us = expr`).
     #[inline(always)]
-    pub fn budget_us(self, _us: f64) -> Self {
+    pub fn budget_us(self, _us: impl Amount) -> Self {
         self
     }
     /// A precondition: `text` is its source. A violation follows the policy.
@@ -88,6 +88,18 @@ impl Guard {
     pub fn exit(self) -> Post {
         Post { _site: self.site }
     }
+    /// The call ends where this is dropped, as a panic only if the thread is panicking: for a
+    /// `#[track_caller]` body, which cannot move into a closure without losing its caller.
+    #[inline(always)]
+    pub fn exit_on_drop(self) -> ScopedGuard {
+        ScopedGuard { _guard: self }
+    }
+}
+
+/// A running call that ends with its scope.
+#[derive(Debug)]
+pub struct ScopedGuard {
+    _guard: Guard,
 }
 
 /// A running async call.

@@ -2,6 +2,7 @@
 
 mod contract;
 mod gate;
+mod parse;
 mod registry;
 
 #[cfg(feature = "visualization")]
@@ -9,6 +10,7 @@ mod hook;
 
 pub use brick_macros::{brick, bricks};
 pub use contract::{Check, Checker, Rules};
+pub use parse::UnknownBrick;
 pub use registry::{Backend, BrickId, BrickInfo, Budget};
 
 /// What the macros expand to. Not for people: anything here may change in any release.
@@ -16,8 +18,14 @@ pub use registry::{Backend, BrickId, BrickInfo, Budget};
 pub mod __private {
     pub use crate::contract::{Amount, Rules};
     #[cfg(feature = "visualization")]
-    pub use crate::hook::{AsyncCall, Entry, Guard, Post, Site, Verdict};
+    pub use crate::hook::{AsyncCall, Entry, Guard, Post, ScopedGuard, Site, Verdict};
+    #[cfg(not(feature = "visualization"))]
+    pub use crate::gate::{Declared, checkable};
+    pub use crate::gate::holds;
+    pub use crate::parse::parse;
     pub use crate::registry::{Claim, crate_of, wire_id};
+    #[cfg(feature = "serde")]
+    pub use {crate::parse::deserialize, serde};
 
     /// Runs a body once. The `FnOnce` bound is the point: a plain closure that returns a
     /// reborrow is inferred as `FnMut` and refused ("captured variable cannot escape").

@@ -27,8 +27,18 @@ pub enum Budget {
 pub enum Backend {
     /// The primary claim, made without `backend = …`.
     Primary = 0,
-    /// CUDA.
+    /// NVIDIA GPUs, through the CUDA driver.
     Cuda = 1,
+    /// GPUs through WebGPU.
+    Wgpu = 2,
+    /// x86-64 with AVX2 and FMA.
+    Avx2 = 3,
+    /// x86-64 with AVX-512.
+    Avx512 = 4,
+    /// AArch64 Advanced SIMD.
+    Neon = 5,
+    /// WebAssembly with simd128.
+    Wasm = 6,
 }
 
 /// What is known of a brick at compile time.
@@ -84,10 +94,16 @@ impl BrickInfo {
         self.category = category;
         self
     }
-    /// With a budget.
+    /// With a budget that is the same for every call (`budget_us = 2000`).
     #[must_use]
-    pub const fn budget(mut self, budget: Budget) -> Self {
-        self.budget = budget;
+    pub const fn budget_ns(mut self, ns: u64) -> Self {
+        self.budget = Budget::Fixed { ns };
+        self
+    }
+    /// With a budget computed per call (`budget_us = 3 * x.len()`).
+    #[must_use]
+    pub const fn budget_expr(mut self, expr: &'static str) -> Self {
+        self.budget = Budget::PerCall { expr };
         self
     }
     /// With contracts.
@@ -127,7 +143,8 @@ pub trait BrickId: Copy + Eq + Hash + Debug + Display + FromStr + Send + Sync + 
 /// Made by `#[brick(id = X)]` for the marker `X` that `bricks!` made.
 #[diagnostic::on_unimplemented(
     message = "brick `{Self}` is registered by `bricks!` but no `#[brick(id = ...)]` function claims it",
-    label = "registered here, claimed nowhere"
+    label = "registered here, claimed nowhere",
+    note = "exactly one `#[brick(id = {Self})]` without `backend = …` must claim it; claims with a `backend` come on top"
 )]
 pub trait Claim<const BACKEND: u8 = 0> {
     /// What the claim says of its brick.
