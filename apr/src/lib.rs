@@ -1,0 +1,9 @@
+//! The `apr` command as a library: runs GGUF language models on annotated kernels and shows
+//! where the time goes and whether the numbers are sane.
+//!
+//! From file to text, in the order data goes through:
+//! - [`gguf`]: the file, memory-mapped, every length and offset checked before use;
+//! - [`tokenizer`]: text to token ids and back, as the file's vocabulary asks for it.
+
+pub mod gguf;
+pub mod tokenizer;
