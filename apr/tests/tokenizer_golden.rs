@@ -77,8 +77,18 @@ fn check_string(tokenizer: &Tokenizer, case: &Value) {
 /// The prompts that logits are compared on, and what llama.cpp generated after them.
 fn check_prompt(tokenizer: &Tokenizer, prompt: &Value) {
     let text = prompt["prompt"].as_str().unwrap();
+    let tokens = ids(&prompt["prompt_tokens"]);
+    // The long text is not in the file, only its tokens are; it starts with no space but the
+    // one that a vocabulary with a space prefix adds.
+    let spelled = tokenizer
+        .decode(&tokens[usize::from(tokenizer.adds_bos())..])
+        .unwrap();
+    let text = match text {
+        "LONG" => str::from_utf8(&spelled).unwrap().trim_start(),
+        _ => text,
+    };
     let found = tokenizer.encode(text, EncodeOptions::default()).unwrap();
-    assert_eq!(found, ids(&prompt["prompt_tokens"]), "{text:?}");
+    assert_eq!(found, tokens, "{text:?}");
     let (mut stream, mut generated) = (Utf8Stream::new(), String::new());
     for piece in pieces(tokenizer, &ids(&prompt["greedy_tokens"])) {
         stream.push(&piece, &mut generated);
