@@ -1,0 +1,115 @@
+//! Throughput of the kernels at the shapes of a 270M model: `cargo bench -p brick-kernels`.
+//!
+//! `gemv` prints bytes of weights a second, the rest floating-point operations ("elements") a
+//! second. One thread unless `RAYON_NUM_THREADS` says otherwise.
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+
+use brick_kernels::attention::{AttentionConfig, attention};
+use brick_kernels::gemm::{gemm, gemv};
+use brick_kernels::kv_cache::{KvCache, kv_cache_write};
+use brick_kernels::quant::{Format, Matrix};
+use brick_kernels::rms_norm::rms_norm;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+/// Weights of any format: bytes in which every half is a small finite number.
+fn weights(format: Format, rows: usize, cols: usize) -> Vec<u8> {
+    let n = rows * format.bytes_for(cols).expect("whole blocks");
+    (0..n).map(|i| (i * 37 % 64) as u8).collect()
+}
+
+fn activations(n: usize) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 * 0.37).sin()).collect()
+}
+
+/// Decode: each weight is read once.
+fn bench_gemv(c: &mut Criterion) {
+    let (rows, cols) = (4096, 2048);
+    let mut group = c.benchmark_group("gemv_4096x2048");
+    for format in Format::ALL {
+        let bytes = weights(format, rows, cols);
+        let w = Matrix::new(format, rows, cols, &bytes).expect("a valid matrix");
+        let (x, mut y) = (activations(cols), vec![0.0; rows]);
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function(BenchmarkId::from_parameter(format), |b| {
+            b.iter(|| gemv(&w, black_box(&x), &mut y));
+        });
+    }
+}
+
+/// Prefill: each weight is used for every token.
+fn bench_gemm(c: &mut Criterion) {
+    let (rows, cols, tokens) = (2048, 640, 512);
+    let mut group = c.benchmark_group("gemm_2048x640_x512");
+    for format in [Format::F32, Format::Q5_0, Format::Q8_0] {
+        let bytes = weights(format, rows, cols);
+        let w = Matrix::new(format, rows, cols, &bytes).expect("a valid matrix");
+        let (x, mut y) = (activations(tokens * cols), vec![0.0; tokens * rows]);
+        group.throughput(Throughput::Elements((2 * rows * cols * tokens) as u64));
+        group.bench_function(BenchmarkId::from_parameter(format), |b| {
+            b.iter(|| gemm(&w, black_box(&x), tokens, &mut y));
+        });
+    }
+}
+
+/// Four query heads of 256 on one key-value head.
+fn bench_attention(c: &mut Criterion) {
+    let (heads, dim, len) = (4, 256, 1024);
+    let mut cache = KvCache::new(1, 1, dim, len).expect("a small cache");
+    let kv = activations(len * dim);
+    kv_cache_write(&mut cache, 0, 0, &kv, &kv).expect("room for it");
+    let mut group = c.benchmark_group("attention_4x256");
+    for (name, first_pos, n_tokens, window) in [
+        ("decode_at_1024", len - 1, 1, None),
+        ("prefill_1024", 0, len, None),
+        ("prefill_1024_window_512", 0, len, NonZeroUsize::new(512)),
+    ] {
+        let config = AttentionConfig {
+            n_heads: heads,
+            scale: 0.0625,
+            window,
+        };
+        let (q, mut out) = (
+            activations(n_tokens * heads * dim),
+            vec![0.0; n_tokens * heads * dim],
+        );
+        let flops = config.flops(dim, first_pos, n_tokens);
+        group.throughput(Throughput::Elements(flops as u64));
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                attention(
+                    &config,
+                    &cache,
+                    0,
+                    first_pos,
+                    n_tokens,
+                    black_box(&q),
+                    &mut out,
+                )
+            });
+        });
+    }
+}
+
+fn bench_rms_norm(c: &mut Criterion) {
+    let dim = 640;
+    let weight = activations(dim);
+    let mut group = c.benchmark_group("rms_norm_640");
+    for tokens in [1, 512] {
+        let (x, mut out) = (activations(tokens * dim), vec![0.0; tokens * dim]);
+        group.throughput(Throughput::Elements((4 * x.len()) as u64));
+        group.bench_function(BenchmarkId::from_parameter(tokens), |b| {
+            b.iter(|| rms_norm(black_box(&x), &weight, 1e-6, &mut out));
+        });
+    }
+}
+
+criterion_group!(
+    kernels,
+    bench_gemv,
+    bench_gemm,
+    bench_attention,
+    bench_rms_norm
+);
+criterion_main!(kernels);

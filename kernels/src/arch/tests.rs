@@ -1,0 +1,122 @@
+//! The instruction sets against each other and against sums in `f64`.
+
+use super::Isa;
+use crate::quant::{Format, Matrix};
+
+/// Numbers in -1..1 that differ from call to call only by `seed`.
+fn numbers(seed: u32, n: usize) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+fn dot_f64(a: &[f32], b: &[f32]) -> (f64, f64) {
+    let products = a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b));
+    products.fold((0.0, 0.0), |(sum, size), p| (sum + p, size + p.abs()))
+}
+
+fn assert_near(actual: f32, (sum, size): (f64, f64), what: &str) {
+    let bound = 1e-6 * size + 1e-30;
+    assert!(
+        (f64::from(actual) - sum).abs() <= bound,
+        "{what}: {actual} for {sum}"
+    );
+}
+
+#[test]
+fn tiles_of_every_ragged_size_are_dot_products() {
+    for isa in Isa::available() {
+        for (n_rows, n_tokens, k) in (1..=6)
+            .flat_map(|r| (1..=6).flat_map(move |t| [1, 15, 16, 17, 63, 160].map(|k| (r, t, k))))
+        {
+            let panel = numbers(1, n_rows * k);
+            let x = numbers(2, n_tokens * k);
+            let mut out = vec![f32::NAN; n_rows * n_tokens];
+            isa.gemm_tile(k, &panel, &x, &mut out);
+            for (i, &y) in out.iter().enumerate() {
+                let (t, r) = (i / n_rows, i % n_rows);
+                let exact = dot_f64(&panel[r * k..][..k], &x[t * k..][..k]);
+                assert_near(
+                    y,
+                    exact,
+                    &format!("{isa:?} {n_rows}x{n_tokens}x{k} [{t}, {r}]"),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn weighted_sums_of_every_ragged_width() {
+    for isa in Isa::available() {
+        for (n, cols) in [(1, 1), (3, 15), (7, 64), (5, 65), (33, 256), (2, 200)] {
+            let weights = numbers(3, n);
+            let rows = numbers(4, n * cols);
+            let mut out = numbers(5, cols);
+            let start = out.clone();
+            isa.weighted_sum(&weights, &rows, &mut out);
+            for c in 0..cols {
+                let column: Vec<f32> = rows.iter().skip(c).step_by(cols).copied().collect();
+                let (sum, size) = dot_f64(&weights, &column);
+                let start = f64::from(start[c]);
+                assert_near(
+                    out[c],
+                    (sum + start, size + start.abs()),
+                    &format!("{isa:?} {c}"),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gemv_is_the_tile_of_its_dequantised_rows_bit_for_bit() {
+    for isa in Isa::available() {
+        for (rows, cols) in [(1, 1), (5, 33), (9, 640), (4, 257), (6, 1000)] {
+            let values = numbers(6, rows * cols);
+            let w = Matrix::new(Format::F32, rows, cols, bytemuck::cast_slice(&values)).unwrap();
+            let x = numbers(7, cols);
+            let (mut gemv, mut tile) = (vec![0.0; rows], vec![0.0; rows]);
+            isa.gemv(&w, 0, &x, &mut gemv);
+            isa.gemm_tile(cols, &values, &x, &mut tile);
+            assert_eq!(gemv, tile, "{isa:?} {rows}x{cols}");
+        }
+    }
+}
+
+#[test]
+fn the_sets_with_fused_multiply_add_agree_bit_for_bit() {
+    let fused: Vec<Isa> = Isa::available().into_iter().skip(1).collect();
+    let panel = numbers(8, 7 * 333);
+    let x = numbers(9, 5 * 333);
+    let outs = fused.iter().map(|isa| {
+        let mut out = vec![0.0; 7 * 5];
+        isa.gemm_tile(333, &panel, &x, &mut out);
+        out
+    });
+    let outs: Vec<_> = outs.collect();
+    assert!(outs.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn rows_dequantise_alike_on_every_set() {
+    let bits: Vec<u8> = numbers(10, 4 * 256 * 4)
+        .iter()
+        .map(|v| (v * 127.0) as i8 as u8)
+        .collect();
+    for format in Format::ALL {
+        let cols = 512;
+        let n = 2 * format.bytes_for(cols).unwrap();
+        let w = Matrix::new(format, 2, cols, &bits[..n]).unwrap();
+        let rows = Isa::available().into_iter().map(|isa| {
+            let mut out = vec![0.0f32; 2 * cols];
+            isa.dequantise_rows(&w, 0, &mut out);
+            out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        });
+        let rows: Vec<_> = rows.collect();
+        assert!(rows.windows(2).all(|pair| pair[0] == pair[1]), "{format}");
+    }
+}

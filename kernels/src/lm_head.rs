@@ -1,0 +1,26 @@
+//! From the last hidden state to a logit for each token of the vocabulary.
+
+use crate::KernelError;
+use crate::check::Check;
+use crate::linear::{check_shapes, project, store};
+use crate::quant::Matrix;
+
+// brick: id = LmHead, budget_us = 50 + w.rows() * w.cols() * n_tokens.div_ceil(8) / 2000, assert(logits = "finite"), flops = 2 * w.rows() * w.cols() * n_tokens, bytes = w.byte_len() + 4 * (x.len() + logits.len()), category = Output
+/// `logits[t] = W x[t]`, with `x` `[n_tokens, n_embd]` and `logits` `[n_tokens, n_vocab]`.
+///
+/// The largest matrix of a small model: ask for the tokens whose logits are needed, which in
+/// prefill is the last one only.
+///
+/// # Errors
+/// If a length does not match.
+pub fn lm_head(
+    w: &Matrix<'_>,
+    x: &[f32],
+    n_tokens: usize,
+    logits: &mut [f32],
+) -> Result<(), KernelError> {
+    let check = Check("lm_head");
+    check_shapes(check, w, ("x.len()", x), n_tokens, ("logits.len()", logits))?;
+    project([w], x, n_tokens, logits, store);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Q8_0: 8 bits an element, 32 elements a block; for weights and for activations.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::F16;
+use super::block::Block;
+use crate::KernelError;
+use crate::check::Check;
+
+/// 32 elements of 8 bits: `q * d`.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ8_0 {
+    /// Scale.
+    pub d: F16,
+    /// The elements, in order.
+    pub qs: [i8; 32],
+}
+
+const _: () = assert!(size_of::<BlockQ8_0>() == 34 && align_of::<BlockQ8_0>() == 1);
+
+impl Block<32> for BlockQ8_0 {
+    #[inline(always)]
+    fn dequantise(&self, out: &mut [f32; 32]) {
+        let d = self.d.to_f32();
+        for (out, &q) in out.iter_mut().zip(&self.qs) {
+            *out = f32::from(q) * d;
+        }
+    }
+
+    fn scales_are_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+// brick: id = QuantizeQ80, budget_us = 5 + x.len() / 200, requires = x.iter().all(|v| v.is_finite()), flops = 3 * x.len(), bytes = 4 * x.len() + 34 * blocks.len(), category = Quantize
+/// Quantises `x` to Q8_0, bit-equal to ggml's x86 `quantize_row_q8_0`.
+///
+/// For each 32 elements: `d = max|x| / 127`, `q = round(x * 127 / max|x|)`, ties to even (ggml's
+/// portable reference rounds ties away from zero; its SIMD code, which is what runs, does not).
+///
+/// # Errors
+/// If `x.len()` is not 32 for each of `blocks`.
+pub fn quantise_q8_0(x: &[f32], blocks: &mut [BlockQ8_0]) -> Result<(), KernelError> {
+    let check = Check("quantise_q8_0");
+    check.equal(
+        "blocks.len()",
+        blocks.len(),
+        check.quotient("x.len()", x.len(), 32)?,
+    )?;
+    for (x, block) in x.as_chunks::<32>().0.iter().zip(blocks) {
+        let max = x.iter().fold(0.0f32, |max, v| max.max(v.abs()));
+        let inverse = if max == 0.0 { 0.0 } else { 127.0 / max };
+        block.d = F16::from_f32(max / 127.0);
+        for (q, v) in block.qs.iter_mut().zip(x) {
+            *q = (v * inverse).round_ties_even() as i8;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! Softmax, with the maximum taken out first so that no exponential overflows.
+
+use crate::KernelError;
+use crate::check::Check;
+
+// brick: id = Softmax, budget_us = 5 + x.len() / 100, assert(x = "finite"), flops = 4 * x.len(), bytes = 8 * x.len(), category = Attention
+/// `x[i, :] = exp(x[i, :] - max) / Σ exp(x[i, :] - max)`, in place, for each row of `cols`.
+///
+/// `-inf` is a masked place and becomes 0. A row that holds NaN or `+inf`, or that is masked
+/// altogether, becomes NaN.
+///
+/// # Errors
+/// If `cols` is 0 or `x` is not whole rows.
+pub fn softmax(x: &mut [f32], cols: usize) -> Result<(), KernelError> {
+    let check = Check("softmax");
+    check.non_zero("cols", cols)?;
+    check.quotient("x.len()", x.len(), cols)?;
+    for row in x.chunks_exact_mut(cols) {
+        let max = maximum(row);
+        let scale = 1.0 / exponentials(row, max);
+        for x in row {
+            *x *= scale;
+        }
+    }
+    Ok(())
+}
+
+/// The largest element, NaN passed over; `-inf` if there is none.
+pub(crate) fn maximum(x: &[f32]) -> f32 {
+    x.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x))
+}
+
+/// Replaces each `x` by `exp(x - max)` and returns their sum.
+pub(crate) fn exponentials(x: &mut [f32], max: f32) -> f32 {
+    let mut sum = 0.0;
+    for x in x {
+        *x = (*x - max).exp();
+        sum += *x;
+    }
+    sum
+}
