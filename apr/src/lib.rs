@@ -3,7 +3,9 @@
 //!
 //! From file to text, in the order data goes through:
 //! - [`gguf`]: the file, memory-mapped, every length and offset checked before use;
+//! - [`arch`]: the architectures that can be run, their hyperparameters and tensors;
 //! - [`tokenizer`]: text to token ids and back, as the file's vocabulary asks for it.
 
+pub mod arch;
 pub mod gguf;
 pub mod tokenizer;

@@ -1,5 +1,7 @@
 //! What can be wrong with a GGUF file.
 
+use brick_kernels::KernelError;
+use brick_kernels::quant::Format;
 use std::io;
 
 /// Why a file cannot be read as GGUF, or why a metadata key cannot be used.
@@ -207,6 +209,22 @@ pub enum GgufError {
         /// Bytes of the data section that the file has.
         have: u64,
     },
+    /// A tensor whose type no kernel can compute with. Told when it is used, not when it is read.
+    #[error("tensor {name:?} is {ty}, which no kernel can compute with; {known} can be", known = kernel_formats())]
+    NoKernel {
+        /// The tensor.
+        name: String,
+        /// Name of its type.
+        ty: &'static str,
+    },
+    /// A tensor that the kernels refuse as a matrix.
+    #[error("tensor {name:?}: {source}")]
+    Matrix {
+        /// The tensor.
+        name: String,
+        /// What they say.
+        source: KernelError,
+    },
     /// Two tensors that share bytes.
     #[error("tensors {first:?} and {second:?} overlap at data offset {offset}")]
     Overlap {
@@ -217,4 +235,9 @@ pub enum GgufError {
         /// Where the second starts in the data section, in bytes.
         offset: u64,
     },
+}
+
+/// The names of the formats that kernels can compute with.
+fn kernel_formats() -> String {
+    Format::ALL.map(Format::name).join(", ")
 }

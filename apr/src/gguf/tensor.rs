@@ -2,6 +2,7 @@
 
 use super::cursor::Cursor;
 use super::{GgmlType, GgufError};
+use brick_kernels::quant::Matrix;
 
 /// Most dimensions a tensor can have (`GGML_MAX_DIMS`).
 const MAX_DIMS: usize = 4;
@@ -53,6 +54,26 @@ impl<'a> Tensor<'a> {
     /// first byte is aligned to the file's alignment.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The tensor as a matrix for the kernels: rows along the first dimension, all other
+    /// dimensions together count them (a vector is one row).
+    ///
+    /// # Errors
+    /// [`GgufError::NoKernel`] where no kernel knows the type; [`GgufError::Matrix`].
+    pub fn matrix(&self) -> Result<Matrix<'a>, GgufError> {
+        let name = || self.name.to_owned();
+        let format = self.ty.format().ok_or_else(|| GgufError::NoKernel {
+            name: name(),
+            ty: self.ty.name(),
+        })?;
+        // The bytes are in memory, so the counts fit; if they did not, the length would differ.
+        let cols = self.dims[0] as usize;
+        let rows = self.dims()[1..].iter().product::<u64>() as usize;
+        Matrix::new(format, rows, cols, self.bytes).map_err(|source| GgufError::Matrix {
+            name: name(),
+            source,
+        })
     }
 }
 
