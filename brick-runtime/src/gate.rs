@@ -13,7 +13,7 @@
 //!     { "X", "f", line!(); .category("..") } // name, function, line; BrickInfo's builders
 //!     { .flops(expr).requires(expr, "..") }  // Entry's methods
 //!     { let __brick_out = &mut *out; }       // parameters set aside for the checks
-//!     { || -> R }                            // or `async move`
+//!     { || -> R }                            // or `{async move} R`
 //!     { let out = __brick_out; }             // and given back to the body
 //!     { __brick_ret: R; .. }                 // the post-checks, if there are any
 //!     { body }
@@ -42,15 +42,27 @@ macro_rules! __brick {
         $crate::__post!(post $ret: $($post)*);
         $ret
     };
-    (future $claim:tt $info:tt {$($enter:tt)*} {} {$($head:tt)*} {$($inner:tt)*} {} $body:tt) => {
+    // `None::<R>` pins the type that `?` and coercions need: no async block can name it.
+    (future $claim:tt $info:tt {$($enter:tt)*} {} {{$($head:tt)*} $($ty:tt)*} {} {} $body:tt) => {
         let call = $crate::__claim!($claim $info) $($enter)* .start_async();
-        call.run($($head)* { $($inner)* $body }).await.0
+        call.run($($head)* {
+            if let ::core::option::Option::Some(ret) = ::core::option::Option::None::<$($ty)*> {
+                return ret;
+            }
+            $body
+        }).await.0
     };
-    (future $claim:tt $info:tt {$($enter:tt)*} {$($aside:tt)*} {$($head:tt)*} {$($inner:tt)*}
-        {$ret:ident: $($post:tt)*} $body:tt) => {
+    (future $claim:tt $info:tt {$($enter:tt)*} {$($aside:tt)*} {{$($head:tt)*} $($ty:tt)*}
+        {$($inner:tt)*} {$ret:ident: $($post:tt)*} $body:tt) => {
         let call = $crate::__claim!($claim $info) $($enter)*;
         $($aside)*
-        let ($ret, post) = call.start_async().run($($head)* { $($inner)* $body }).await;
+        let ($ret, post) = call.start_async().run($($head)* {
+            if let ::core::option::Option::Some(ret) = ::core::option::Option::None::<$($ty)*> {
+                return ret;
+            }
+            $($inner)*
+            $body
+        }).await;
         $crate::__post!(post $ret: $($post)*);
         $ret
     };

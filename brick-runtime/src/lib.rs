@@ -1,24 +1,43 @@
 //! What annotated code calls, and all that reads it out.
 
 mod contract;
+mod device;
+mod figure;
 mod gate;
+mod histogram;
 mod parse;
+mod profiler;
 mod registry;
+mod scope;
+mod snapshot;
+mod stats;
 
 #[cfg(feature = "visualization")]
+mod clock;
+#[cfg(feature = "visualization")]
 mod hook;
+#[cfg(feature = "visualization")]
+mod slab;
+#[cfg(feature = "visualization")]
+mod sync;
 
 pub use brick_macros::{brick, bricks};
 pub use contract::{Check, Checker, Rules};
 pub use parse::UnknownBrick;
+pub use device::{Device, SyncMode};
+pub use figure::Figure;
+pub use profiler::BrickProfiler;
 pub use registry::{Backend, BrickId, BrickInfo, Budget};
+pub use scope::{LayerScope, PositionScope, current_layer, current_position, layer_scope, position_scope};
+pub use snapshot::{BUILT_WITHOUT, ProfilerCost, Snapshot};
+pub use stats::{BrickStats, Durations, LayerStats, Percentile};
 
 /// What the macros expand to. Not for people: anything here may change in any release.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::contract::{Amount, Rules};
     #[cfg(feature = "visualization")]
-    pub use crate::hook::{AsyncCall, Entry, Guard, Post, ScopedGuard, Site, Verdict};
+    pub use crate::hook::{AsyncCall, Entry, Guard, Post, Running, ScopedGuard, Site, Verdict};
     #[cfg(not(feature = "visualization"))]
     pub use crate::gate::{Declared, checkable};
     pub use crate::gate::holds;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 /// A brick's time budget per call.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Budget {
     /// No budget was declared.
     None,
@@ -23,6 +24,7 @@ pub enum Budget {
 
 /// Where a brick's claim runs. One brick may have one claim per backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[repr(u8)]
 pub enum Backend {
     /// The primary claim, made without `backend = …`.
@@ -43,6 +45,7 @@ pub enum Backend {
 
 /// What is known of a brick at compile time.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BrickInfo {
     /// The id, as written in `#[brick(id = …)]`.

@@ -1,0 +1,9 @@
+//! Numeric contracts.
+
+mod amount;
+mod check;
+mod rules;
+
+pub use self::amount::Amount;
+pub use self::check::{Check, Checker};
+pub use self::rules::Rules;

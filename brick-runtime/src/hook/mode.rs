@@ -1,0 +1,72 @@
+//! Everything that makes a call take the slow path, in one byte.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use crate::{clock, device};
+
+/// Nothing has run yet.
+const NEW: u8 = 1;
+/// Calls are not recorded.
+const DISABLED: u8 = 2;
+/// The device is waited for after every brick.
+const EAGER: u8 = 4;
+/// There is no cycle counter: `Instant`.
+const NO_COUNTER: u8 = 8;
+
+static MODE: AtomicU8 = AtomicU8::new(NEW);
+
+/// 0 on the fast path.
+#[inline(always)]
+pub(super) fn get() -> u8 {
+    MODE.load(Relaxed)
+}
+
+/// Gets the profiler ready, once: the clock starts, and wall time with it.
+#[cold]
+pub(crate) fn ready() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        clock::start();
+        crate::profiler::start_wall();
+        if !clock::has_counter() {
+            MODE.fetch_or(NO_COUNTER, Relaxed);
+        }
+        MODE.fetch_and(!NEW, Relaxed);
+    });
+}
+
+/// Whether calls are recorded.
+#[cold]
+pub(crate) fn enabled() -> bool {
+    if get() & NEW != 0 {
+        ready();
+    }
+    get() & DISABLED == 0
+}
+
+/// Switches recording on or off, for calls that start from now on.
+pub(crate) fn set_enabled(on: bool) {
+    set(DISABLED, !on);
+}
+
+/// Whether every brick waits for the device.
+pub(crate) fn set_eager(on: bool) {
+    set(EAGER, on);
+}
+
+fn set(bit: u8, on: bool) {
+    ready();
+    if on {
+        MODE.fetch_or(bit, Relaxed)
+    } else {
+        MODE.fetch_and(!bit, Relaxed)
+    };
+}
+
+/// Waits for the device where every brick does.
+pub(super) fn synchronize_if_eager() {
+    if get() & EAGER != 0 {
+        device::synchronize();
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the code that runs now stands: in which layer, at which position.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// Everything on this thread until the guard is dropped belongs to layer `layer`.
+///
+/// Scopes nest; the innermost counts. A `layer = …` argument of a brick opens one for the call.
+/// Work handed to other threads (rayon) is theirs and carries no layer unless it opens a scope
+/// itself. Don't hold one across an `.await`: in an async brick use the `layer` argument.
+///
+/// ```
+/// for layer in 0..4 {
+///     let _layer = brick_runtime::layer_scope(layer);
+///     // … the layer's bricks …
+/// }
+/// ```
+#[must_use = "the scope ends when this is dropped"]
+#[inline]
+pub fn layer_scope(layer: u64) -> LayerScope {
+    #[cfg(not(feature = "visualization"))]
+    let _ = layer;
+    LayerScope {
+        #[cfg(feature = "visualization")]
+        saved: live::enter(layer),
+        here: PhantomData,
+    }
+}
+
+/// A layer scope; see [`layer_scope`].
+#[derive(Debug)]
+pub struct LayerScope {
+    /// The context before, unless there was no slab for it.
+    #[cfg(feature = "visualization")]
+    saved: Option<u64>,
+    here: PhantomData<*const ()>,
+}
+
+#[cfg(feature = "visualization")]
+impl Drop for LayerScope {
+    fn drop(&mut self) {
+        if let Some(saved) = self.saved {
+            live::leave(saved);
+        }
+    }
+}
+
+#[cfg(feature = "visualization")]
+mod live {
+    use crate::slab::{self, meta};
+
+    pub(super) fn enter(layer: u64) -> Option<u64> {
+        let slab = slab::current_or_claim()?;
+        let saved = slab.context.get();
+        slab.context.set(meta::with_layer(saved, layer));
+        Some(saved)
+    }
+
+    pub(super) fn leave(saved: u64) {
+        crate::profiler::synchronize_if_deferred();
+        if let Some(slab) = slab::current() {
+            slab.context
+                .set(meta::with_layer_of(slab.context.get(), saved));
+        }
+    }
+}
+
+/// The layer that this thread's bricks belong to now. `None` outside of any, and in a build
+/// without `visualization`.
+#[must_use]
+pub fn current_layer() -> Option<u32> {
+    #[cfg(feature = "visualization")]
+    {
+        crate::slab::meta::layer(crate::slab::current()?.context.get())
+    }
+    #[cfg(not(feature = "visualization"))]
+    {
+        None
+    }
+}
+
+thread_local! {
+    static POSITION: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Everything on this thread until the guard is dropped is at position `position` of the
+/// sequence (of the token that is computed, say): violations tell it.
+#[must_use = "the scope ends when this is dropped"]
+pub fn position_scope(position: u64) -> PositionScope {
+    PositionScope {
+        saved: POSITION.replace(Some(position)),
+        here: PhantomData,
+    }
+}
+
+/// A position scope; see [`position_scope`].
+#[derive(Debug)]
+pub struct PositionScope {
+    saved: Option<u64>,
+    here: PhantomData<*const ()>,
+}
+
+impl Drop for PositionScope {
+    fn drop(&mut self) {
+        POSITION.set(self.saved);
+    }
+}
+
+/// The position that this thread is at, inside of a [`position_scope`].
+#[must_use]
+pub fn current_position() -> Option<u64> {
+    POSITION.get()
+}

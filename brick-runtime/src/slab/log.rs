@@ -1,0 +1,175 @@
+//! The log: what one thread writes for each call, and how others read it meanwhile.
+//!
+//! One thread (the owner) appends entries of two words and, when enough are pending, folds them
+//! into a ledger. Any number of readers, one at a time, read ledger and pending entries
+//! together, without ever making the owner wait:
+//!
+//! - An append stores the entry, then the length (release). Within one *epoch* an entry is never
+//!   overwritten, so a reader that saw the length (acquire) may read all entries below it.
+//! - A fold is the writer's side of a seqlock: the epoch is odd while it runs. A reader
+//!   that met a fold throws its copy away and tries again (Boehm, "Can seqlocks get along with
+//!   programming language memory models?", MSPC 2012, for the fences).
+//! - `hold` is a hint that a reader is at work: the owner then puts its fold off while there is
+//!   room. Nothing but the reader's progress depends on it.
+//! - A reset is asked for by a reader as a mark (epoch and length) and carried out by the owner
+//!   at its next fold; until then readers skip what lies before the mark.
+
+use crate::sync::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+/// Bits of a reset mark that hold the length; a log is shorter than this.
+const MARK_LEN_BITS: u32 = 12;
+
+/// One entry: an amount (mostly ticks) and what it is of (see `meta`).
+#[derive(Debug)]
+pub(crate) struct Entry {
+    amount: AtomicU64,
+    meta: AtomicU64,
+}
+
+/// A single-writer log of at most `CAP` pending entries. All zeroes is a valid empty log.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Log<const CAP: usize> {
+    len: AtomicU64,
+    epoch: AtomicU64,
+    hold: AtomicU64,
+    reset_asked: AtomicU64,
+    reset_done: AtomicU64,
+    entries: [Entry; CAP],
+}
+
+/// What a log is folded into.
+pub(crate) trait Sink {
+    /// Forgets all counts: a reset was asked for.
+    fn clear(&self);
+    /// An entry from before the reset.
+    fn skip(&self, amount: u64, meta: u64);
+    /// An entry that counts.
+    fn apply(&self, amount: u64, meta: u64);
+}
+
+/// What a reader may look at in one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// The ledger counts; false where a reset is asked for and not carried out yet.
+    pub(crate) ledger: bool,
+    /// Pending entries before this one lie before a reset.
+    pub(crate) from: usize,
+    /// Pending entries.
+    pub(crate) len: usize,
+}
+
+impl<const CAP: usize> Log<CAP> {
+    /// Checked where it is used: a mark must be able to hold any length.
+    const FITS: () = assert!(CAP < 1 << MARK_LEN_BITS);
+
+    /// Owner: appends an entry and returns the new length. The caller folds before the log is
+    /// full; an entry past the end panics.
+    #[inline(always)]
+    pub(crate) fn append(&self, amount: u64, meta: u64) -> u64 {
+        let n = self.len.load(Relaxed);
+        let entry = &self.entries[n as usize];
+        entry.amount.store(amount, Relaxed);
+        entry.meta.store(meta, Relaxed);
+        self.len.store(n + 1, Release);
+        n + 1
+    }
+
+    /// Owner: entries pending.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Relaxed)
+    }
+
+    /// A reader would be glad if the next fold came later.
+    pub(crate) fn held(&self) -> bool {
+        self.hold.load(Relaxed) != 0
+    }
+
+    /// Owner: empties the log into `sink`.
+    pub(crate) fn fold(&self, sink: &impl Sink) {
+        let epoch = self.epoch.load(Relaxed);
+        self.epoch.store(epoch + 1, Relaxed);
+        // Whoever sees a store from below this fence also sees the odd epoch.
+        fence(Release);
+        let len = (self.len.load(Relaxed) as usize).min(CAP);
+        let asked = self.reset_asked.load(Acquire);
+        let mut from = 0;
+        if asked != self.reset_done.load(Relaxed) {
+            sink.clear();
+            self.reset_done.store(asked, Relaxed);
+            from = mark_in(asked, epoch).min(len);
+        }
+        for entry in &self.entries[..from] {
+            sink.skip(entry.amount.load(Relaxed), entry.meta.load(Relaxed));
+        }
+        for entry in &self.entries[from..len] {
+            sink.apply(entry.amount.load(Relaxed), entry.meta.load(Relaxed));
+        }
+        self.len.store(0, Relaxed);
+        self.epoch.store(epoch + 2, Release);
+    }
+
+    /// Reader: `copy` copies the ledger and the pending entries (`entry(i)`); `retry` runs
+    /// before each further attempt. Returns the copy that no fold disturbed.
+    pub(crate) fn read<R>(&self, mut copy: impl FnMut(View) -> R, mut retry: impl FnMut()) -> R {
+        let () = Self::FITS;
+        self.hold.store(1, Relaxed);
+        let got = loop {
+            let epoch = self.epoch.load(Acquire);
+            if epoch & 1 == 0 {
+                let len = (self.len.load(Acquire) as usize).min(CAP);
+                let asked = self.reset_asked.load(Relaxed);
+                let ledger = asked == self.reset_done.load(Relaxed);
+                let from = if ledger {
+                    0
+                } else {
+                    mark_in(asked, epoch).min(len)
+                };
+                let got = copy(View { ledger, from, len });
+                fence(Acquire);
+                if self.epoch.load(Relaxed) == epoch {
+                    break got;
+                }
+            }
+            retry();
+        };
+        self.hold.store(0, Relaxed);
+        got
+    }
+
+    /// Reader: the entry's amount and meta; true only of an undisturbed `read`.
+    pub(crate) fn entry(&self, i: usize) -> (u64, u64) {
+        let entry = &self.entries[i];
+        (entry.amount.load(Relaxed), entry.meta.load(Relaxed))
+    }
+
+    /// Reader: asks that everything recorded so far be forgotten. What the owner records while
+    /// this runs falls on either side; its order is kept.
+    pub(crate) fn ask_reset(&self, mut retry: impl FnMut()) {
+        let mark = loop {
+            let epoch = self.epoch.load(Acquire);
+            let len = self.len.load(Acquire);
+            fence(Acquire);
+            if epoch & 1 == 0 && self.epoch.load(Relaxed) == epoch {
+                break epoch << MARK_LEN_BITS | len;
+            }
+            retry();
+        };
+        self.reset_asked.store(mark, Release);
+    }
+}
+
+/// Where in the log of `epoch` a reset mark lies. A mark of an earlier epoch lies at the start:
+/// what was pending then has been folded, and the ledger is about to be cleared.
+fn mark_in(mark: u64, epoch: u64) -> usize {
+    if mark >> MARK_LEN_BITS == epoch {
+        (mark & ((1 << MARK_LEN_BITS) - 1)) as usize
+    } else {
+        0
+    }
+}

@@ -1,0 +1,138 @@
+//! One slab per thread: its log, its ledger and what it needs at entry.
+//!
+//! A slab is found through a thread-local pointer without destructor, so that access is one
+//! load. It is claimed at a thread's first brick and handed back when the thread ends, with all
+//! that it counted; the next thread goes on counting in it. So nothing is lost, nothing is
+//! shared, and memory is bounded by the largest number of threads alive at one time.
+
+pub(crate) mod ledger;
+pub(crate) mod log;
+pub(crate) mod meta;
+mod pool;
+pub(crate) mod read;
+pub(crate) mod sites;
+
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
+
+pub(crate) use self::ledger::MAX_BRICKS;
+use self::ledger::{Cell64, Ledger};
+use self::log::{Log, Sink};
+use self::meta::Kind;
+pub(crate) use self::pool::{claimed, current, current_or_claim};
+use crate::clock;
+use crate::registry::{BrickInfo, Budget};
+
+/// Entries pending at which the log is folded: few enough to stay in the L1 cache, many enough
+/// that the fold's own fixed cost does not count.
+pub(crate) const DUE: u64 = 64;
+/// Entries that fit: while a reader is at work, a fold is put off up to here.
+const CAPACITY: usize = 1024;
+/// Entries that one call may append after the last test for room.
+const SLACK: u64 = 16;
+
+/// What a slab knows of a brick at entry.
+pub(crate) mod state {
+    /// No slot yet, or no such brick: the cold path looks further.
+    pub(crate) const ABSENT: u8 = 0;
+    /// No call of it is open on this thread.
+    pub(crate) const IDLE: u8 = 1;
+    /// A call of it is open on this thread.
+    pub(crate) const OPEN: u8 = 2;
+}
+
+/// What one thread writes. All zeroes is a valid empty slab.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Slab {
+    /// Depth and layer of the code that runs now (see `meta`).
+    pub(crate) context: Cell64,
+    states: [AtomicU8; MAX_BRICKS],
+    log: Log<CAPACITY>,
+    ledger: Ledger,
+    /// Calls until the next that is checked, per brick.
+    skips: [AtomicU32; MAX_BRICKS],
+    /// The next slab in the list of all; set before it is in there.
+    next: AtomicPtr<Slab>,
+    /// The next slab in the list of free ones; only under the pool's lock.
+    next_free: AtomicPtr<Slab>,
+}
+
+impl Slab {
+    /// A brick's state, for `entered` and `left`.
+    #[inline(always)]
+    pub(crate) fn state(&self, index: u32) -> &AtomicU8 {
+        // Never out of bounds as `sites` gives indices; the mask makes it plain to see.
+        &self.states[index as usize & (MAX_BRICKS - 1)]
+    }
+
+    /// Appends an entry. True when the log should be folded: see [`Slab::fold_if_due`].
+    #[inline(always)]
+    pub(crate) fn append(&self, amount: u64, meta: u64) -> bool {
+        self.log.append(amount, meta) >= DUE
+    }
+
+    /// Folds the log if it is due and no reader is at work (or it is full). `now` is the tick
+    /// at which the call that made it due ended; `meta` that call's.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fold_if_due(&self, now: u64, meta: u64) {
+        if self.log.len() < DUE || self.log.held() && self.log.len() < CAPACITY as u64 - SLACK {
+            return;
+        }
+        self.log.fold(&self.ledger);
+        let took = clock::any_ticks().saturating_sub(now);
+        let plain = meta & !(meta::SPECIAL | meta::SLOW);
+        self.log.append(took, plain | Kind::Fold.bits());
+    }
+
+    /// Makes a slot for a brick, so that its calls can be recorded.
+    #[cold]
+    fn admit(&self, index: u32, info: &BrickInfo) {
+        let budget = match info.budget {
+            Budget::Fixed { ns } => clock::from_ns(ns),
+            Budget::None | Budget::PerCall { .. } => u64::MAX,
+        };
+        self.ledger.slot_or_new(index as usize, budget);
+        self.state(index).store(state::IDLE, Relaxed);
+    }
+
+    /// Whether this call's results are to be checked when one in `every` is.
+    pub(crate) fn samples(&self, index: u32, every: u32) -> bool {
+        let skip = &self.skips[index as usize & (MAX_BRICKS - 1)];
+        let left = skip.load(Relaxed);
+        skip.store(
+            if left == 0 {
+                every.saturating_sub(1)
+            } else {
+                left - 1
+            },
+            Relaxed,
+        );
+        left == 0
+    }
+
+    /// Ends the slab's use by a thread.
+    fn retire(&self) {
+        self.log.fold(&self.ledger);
+        self.context.set(0);
+        self.ledger.clear_children();
+        for open in &self.states {
+            if open.load(Relaxed) == state::OPEN {
+                open.store(state::IDLE, Relaxed);
+            }
+        }
+    }
+}
+
+impl Sink for Ledger {
+    fn clear(&self) {
+        Ledger::clear(self);
+    }
+    fn skip(&self, amount: u64, meta: u64) {
+        Ledger::skip(self, amount, meta);
+    }
+    #[inline(always)]
+    fn apply(&self, amount: u64, meta: u64) {
+        Ledger::apply(self, amount, meta);
+    }
+}

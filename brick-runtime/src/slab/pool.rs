@@ -1,0 +1,129 @@
+//! Who owns which slab.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Mutex, PoisonError};
+
+use super::ledger::allocate_zeroed;
+use super::{Slab, sites, state};
+use crate::registry::BrickInfo;
+
+/// Every slab, newest first; only ever grows.
+static ALL: AtomicPtr<Slab> = AtomicPtr::new(ptr::null_mut());
+/// Slabs without an owner. Under this lock a slab changes hands.
+static FREE: Mutex<Free> = Mutex::new(Free(ptr::null()));
+/// Calls that had no slab to go to.
+static HOMELESS: AtomicU64 = AtomicU64::new(0);
+
+struct Free(*const Slab);
+// SAFETY: the pointer is null or a slab's, and slabs are `Sync` and never freed.
+unsafe impl Send for Free {}
+
+thread_local! {
+    /// This thread's slab, null before its first brick. Without destructor: a plain load,
+    /// and good until the very end of the thread.
+    static CURRENT: Cell<*const Slab> = const { Cell::new(ptr::null()) };
+    /// Hands the slab back when the thread ends.
+    static HANDOVER: Handover = const { Handover };
+}
+
+struct Handover;
+
+impl Drop for Handover {
+    fn drop(&mut self) {
+        let slab = CURRENT.replace(ptr::null());
+        // SAFETY: `CURRENT` holds null or a slab, and slabs are never freed.
+        if let Some(slab) = unsafe { slab.as_ref() } {
+            slab.retire();
+            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            slab.next_free.store(free.0.cast_mut(), Relaxed);
+            free.0 = slab;
+        }
+    }
+}
+
+/// This thread's slab, if it has one.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Slab> {
+    // SAFETY: `CURRENT` holds null or a slab, and slabs are never freed.
+    unsafe { CURRENT.get().as_ref() }
+}
+
+/// This thread's slab, claimed if need be. `None` in destructors of thread-locals that run after
+/// the slab was handed back.
+pub(crate) fn current_or_claim() -> Option<&'static Slab> {
+    current().or_else(claim)
+}
+
+#[cold]
+fn claim() -> Option<&'static Slab> {
+    let slab = {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the list holds slabs, which are never freed.
+        match unsafe { free.0.as_ref() } {
+            Some(slab) => {
+                free.0 = slab.next_free.load(Relaxed);
+                slab
+            }
+            None => new_slab(),
+        }
+    };
+    // Set before the destructor is registered: that may allocate, and an annotated allocator
+    // would come back here.
+    CURRENT.set(slab);
+    if HANDOVER.try_with(|_| ()).is_err() {
+        CURRENT.set(ptr::null());
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        slab.next_free.store(free.0.cast_mut(), Relaxed);
+        free.0 = slab;
+        return None;
+    }
+    Some(slab)
+}
+
+/// A new slab in the list of all. Called under the lock: one writer of `ALL`.
+fn new_slab() -> &'static Slab {
+    // SAFETY: a zeroed `Slab` is valid: null pointers and integers.
+    let slab = unsafe { allocate_zeroed::<Slab>().as_ref() };
+    slab.next.store(ALL.load(Relaxed), Relaxed);
+    ALL.store(ptr::from_ref(slab).cast_mut(), Release);
+    slab
+}
+
+/// Every slab.
+pub(crate) fn all() -> impl Iterator<Item = &'static Slab> {
+    // SAFETY: the list holds slabs, which are never freed.
+    let get = |slab: &AtomicPtr<Slab>| unsafe { slab.load(Acquire).as_ref() };
+    std::iter::successors(get(&ALL), move |slab| get(&slab.next))
+}
+
+/// The way in for a brick whose slab, index or slot is missing: makes them. `Err` where it
+/// can't be recorded, with the index to remember; the call is then counted as dropped.
+#[cold]
+#[inline(never)]
+pub(crate) fn claimed(info: &'static BrickInfo, index: u32) -> Result<(&'static Slab, u32), u32> {
+    crate::clock::start();
+    let index = if index == sites::UNREGISTERED {
+        sites::register(info)
+    } else {
+        index
+    };
+    let Some(slab) = current_or_claim().filter(|_| index != sites::REFUSED) else {
+        HOMELESS.fetch_add(1, Relaxed);
+        return Err(index);
+    };
+    if slab.state(index).load(Relaxed) == state::ABSENT {
+        slab.admit(index, info);
+    }
+    Ok((slab, index))
+}
+
+/// Calls that could not be recorded: of more than `MAX_BRICKS` bricks, or in destructors of
+/// thread-locals that ran after ours.
+pub(crate) fn homeless() -> &'static AtomicU64 {
+    &HOMELESS
+}

@@ -1,0 +1,180 @@
+//! The reader's side: all slabs, folded together, without making anyone wait.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::ledger::{Ledger, MAX_LAYERS, Slot, Spread, allocate_zeroed};
+use super::{Slab, pool, sites};
+use crate::histogram::{BUCKETS, Histogram};
+use crate::stats::{LayerTally, Span, Tally};
+
+/// One reader at a time: the log's `hold` and reset mark, and the scratch ledger, have one user.
+static READER: Mutex<()> = Mutex::new(());
+
+/// What all threads counted, taken together.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    /// Per index of `sites`, for the bricks that were called.
+    pub(crate) bricks: Vec<(usize, Tally)>,
+    /// Folds of the logs: how many, and the ticks they took.
+    pub(crate) folds: Span,
+    /// Calls nested too deep to have their children told apart.
+    pub(crate) deep: u64,
+    /// Calls that could not be recorded.
+    pub(crate) dropped: u64,
+}
+
+/// Everything counted since the last reset, pending entries included.
+pub(crate) fn totals() -> Totals {
+    let _reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut sums: Vec<Option<Sum>> = Vec::new();
+    let mut folds = Span::default();
+    let mut deep = 0;
+    for slab in pool::all() {
+        let ledger = read(slab);
+        folds.add(&span(&ledger.folds));
+        deep += ledger.deep.get();
+        for index in sites::indices() {
+            if let Some(slot) = ledger.slot(index) {
+                if sums.len() <= index {
+                    sums.resize_with(index + 1, || None);
+                }
+                sums[index].get_or_insert_with(Sum::default).add(slot);
+            }
+        }
+    }
+    let bricks = sums
+        .into_iter()
+        .enumerate()
+        .filter_map(|(i, sum)| Some((i, sum?.finish()?)))
+        .collect();
+    Totals {
+        bricks,
+        folds,
+        deep,
+        dropped: pool::homeless().load(Relaxed),
+    }
+}
+
+/// Forgets everything counted so far, on every thread.
+pub(crate) fn reset() {
+    let _reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
+    for slab in pool::all() {
+        slab.log.ask_reset(std::thread::yield_now);
+    }
+    pool::homeless().store(0, Relaxed);
+}
+
+/// One slab as of now: its ledger with the pending entries folded in. The result is good until
+/// the next call; the caller holds `READER`.
+fn read(slab: &Slab) -> &'static Ledger {
+    let scratch = scratch();
+    let (mut entries, mut from) = (Vec::with_capacity(super::CAPACITY), 0);
+    slab.log.read(
+        |view| {
+            scratch.copy(&slab.ledger, view.ledger);
+            entries.clear();
+            entries.extend((0..view.len).map(|i| slab.log.entry(i)));
+            from = view.from;
+        },
+        std::thread::yield_now,
+    );
+    for &(amount, meta) in &entries[..from] {
+        scratch.skip(amount, meta);
+    }
+    for &(amount, meta) in &entries[from..] {
+        scratch.apply(amount, meta);
+    }
+    scratch
+}
+
+/// The reader's own ledger: made once, used under `READER`.
+fn scratch() -> &'static Ledger {
+    static SCRATCH: OnceLock<&'static Ledger> = OnceLock::new();
+    // SAFETY: a zeroed `Ledger` is valid: null pointers and integers.
+    SCRATCH.get_or_init(|| unsafe { allocate_zeroed::<Ledger>().as_ref() })
+}
+
+fn span(spread: &Spread) -> Span {
+    Span::new(
+        spread.count.get(),
+        spread.total.get(),
+        !spread.min_inverted.get(),
+        spread.max.get(),
+    )
+}
+
+/// One brick's slots over all slabs.
+struct Sum {
+    tally: Tally,
+    histogram: Box<[u64; BUCKETS]>,
+    layers: Vec<Span>,
+}
+
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum {
+            tally: Tally::default(),
+            histogram: Box::new([0; BUCKETS]),
+            layers: vec![Span::default(); MAX_LAYERS],
+        }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, slot: &Slot) {
+        let mut timed = 0;
+        for (sum, bucket) in self.histogram.iter_mut().zip(&slot.histogram) {
+            *sum += bucket.get();
+            timed += bucket.get();
+        }
+        for (sum, layer) in self.layers.iter_mut().zip(&slot.layers) {
+            sum.add(&span(layer));
+        }
+        let t = &mut self.tally;
+        t.time.add(&Span::new(
+            timed,
+            slot.total.get(),
+            !slot.min_inverted.get(),
+            slot.max.get(),
+        ));
+        t.squares += u128::from(slot.squares[1].get()) << 64 | u128::from(slot.squares[0].get());
+        t.own = t
+            .own
+            .wrapping_add(slot.total.get())
+            .wrapping_add(slot.own.get());
+        t.recursive += slot.recursive.get();
+        t.over_budget += slot.over_budget.get();
+        t.panics += slot.panics.get();
+        t.polls += slot.polls.get();
+        t.cancelled += slot.cancelled.get();
+        t.flops += slot.flops.get();
+        t.bytes += slot.bytes.get();
+        t.tokens += slot.tokens.get();
+        t.elements += slot.elements.get();
+        t.budgets += slot.budgets.get();
+        t.checks.add(&span(&slot.checks));
+        t.latency.add(&span(&slot.latency));
+    }
+
+    /// `None` where nothing was recorded: the slot is there, but was reset since.
+    fn finish(self) -> Option<Tally> {
+        let mut tally = self.tally;
+        if tally == Tally::default() {
+            return None;
+        }
+        tally.histogram = Histogram::new(self.histogram.into_iter().enumerate());
+        tally.layers = self
+            .layers
+            .into_iter()
+            .enumerate()
+            .filter(|(_, span)| span.count > 0)
+            .map(|(layer, span)| LayerTally {
+                layer: layer as u32,
+                and_above: layer == MAX_LAYERS - 1,
+                span,
+            })
+            .collect();
+        Some(tally)
+    }
+}
