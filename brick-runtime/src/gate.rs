@@ -87,7 +87,7 @@ macro_rules! __claim {
         const INFO: &$crate::BrickInfo = &$crate::BrickInfo::new(
             $name,
             ::core::module_path!(),
-            $function,
+            ::core::concat!(::core::module_path!(), "::", $function),
             ::core::file!(),
             $line,
         )$($builder)*;
@@ -133,7 +133,7 @@ macro_rules! __brick {
                 const INFO: &'static $crate::BrickInfo = &$crate::BrickInfo::new(
                     $name,
                     ::core::module_path!(),
-                    $function,
+                    ::core::concat!(::core::module_path!(), "::", $function),
                     ::core::file!(),
                     $line,
                 )$($builder)*;

@@ -1,0 +1,346 @@
+//! `bricks!`: the crate's enum of ids and its table.
+
+use std::path::PathBuf;
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Error, Token};
+
+use crate::args::is_keyword;
+use crate::errors::Errors;
+use crate::scan::{self, Found};
+
+/// One id: listed by hand or found.
+struct Entry {
+    id: Ident,
+    /// The predicate it exists under.
+    cfg: Option<TokenStream>,
+    /// Its other attributes.
+    attrs: TokenStream,
+}
+
+/// What stands between the brackets of `bricks!`.
+struct Input {
+    runtime: TokenStream,
+    scans: bool,
+    listed: Vec<Entry>,
+}
+
+pub(crate) fn expand(tokens: TokenStream) -> TokenStream {
+    let mut errors = Errors::new();
+    let input = parser(&mut errors).parse2(tokens);
+    let mut input = match input {
+        Ok(input) => input,
+        Err(error) => {
+            errors.push(error);
+            Input {
+                runtime: quote!(::brick_runtime),
+                scans: false,
+                listed: Vec::new(),
+            }
+        }
+    };
+    let found = match scan_crate() {
+        Ok(found) => found,
+        Err(error) => {
+            if input.scans {
+                errors.push(error);
+            }
+            Found::default()
+        }
+    };
+    if let Some(error) = stands_twice(&found) {
+        // The first one makes the enum; a second would only add to the noise.
+        errors.push(error);
+        return errors.check().err().unwrap_or_default();
+    }
+    if input.scans {
+        for (name, cfg) in &found.bricks {
+            if input.listed.iter().any(|entry| entry.id == *name) {
+                continue;
+            }
+            // Keywords are refused by the attribute that names them.
+            if let Ok(id) = syn::parse_str::<Ident>(name) {
+                let id = Ident::new(&id.to_string(), Span::call_site());
+                input.listed.push(Entry {
+                    id,
+                    cfg: cfg.predicate(),
+                    attrs: TokenStream::new(),
+                });
+            }
+        }
+    }
+    let errors = errors.check().err();
+    let registry = registry(&input);
+    quote!(#errors #registry)
+}
+
+fn parser<'e>(errors: &'e mut Errors) -> impl FnOnce(ParseStream<'_>) -> syn::Result<Input> + 'e {
+    |input| {
+        let mut runtime = quote!(::brick_runtime);
+        if input.peek(Token![crate]) && input.peek2(Token![=]) {
+            input.parse::<Token![crate]>()?;
+            input.parse::<Token![=]>()?;
+            runtime = TokenStream::new();
+            while !input.is_empty() && !input.peek(Token![;]) {
+                runtime.extend([input.parse::<TokenTree>()?]);
+            }
+            if runtime.is_empty() {
+                return Err(input.error("expected the path of the runtime: `crate = ::my_runtime`"));
+            }
+            if !input.is_empty() {
+                input.parse::<Token![;]>()?;
+            }
+        }
+        let mut scans = input.is_empty();
+        if input.peek(Token![..]) {
+            input.parse::<Token![..]>()?;
+            scans = true;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        let mut listed: Vec<Entry> = Vec::new();
+        while !input.is_empty() {
+            let entry = entry(input)?;
+            if listed
+                .iter()
+                .any(|other| other.id == entry.id && other.cfg.is_none() && entry.cfg.is_none())
+            {
+                errors.at(entry.id.span(), format!("`{}` is listed twice", entry.id));
+            } else {
+                listed.push(entry);
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(Input {
+            runtime,
+            scans,
+            listed,
+        })
+    }
+}
+
+/// `#[cfg(…)] Name`.
+fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
+    let (mut cfgs, mut attrs) = (Vec::new(), TokenStream::new());
+    while input.peek(Token![#]) {
+        let hash = input.parse::<Token![#]>()?;
+        let TokenTree::Group(group) = input.parse::<TokenTree>()? else {
+            return Err(Error::new(hash.span, "expected an attribute"));
+        };
+        let content: Vec<TokenTree> = group.stream().into_iter().collect();
+        match content.as_slice() {
+            [TokenTree::Ident(name), TokenTree::Group(predicate)] if name == "cfg" => {
+                cfgs.push(predicate.stream())
+            }
+            _ => attrs.extend(quote!(#hash #group)),
+        }
+    }
+    if !input.peek(Ident::peek_any) {
+        return Err(input.error("expected the name of a brick, like `AttentionScore`"));
+    }
+    let id = input.call(Ident::parse_any)?;
+    if is_keyword(&id) {
+        return Err(Error::new(
+            id.span(),
+            format!("`{id}` is a keyword: an id is a plain name like `AttentionScore`"),
+        ));
+    }
+    let cfg = (!cfgs.is_empty()).then(|| quote!(all(#(#cfgs),*)));
+    Ok(Entry { id, cfg, attrs })
+}
+
+/// Scans from the file that the invocation stands in.
+fn scan_crate() -> syn::Result<Found> {
+    let at = Span::call_site();
+    if std::env::var_os("UNSTABLE_RUSTDOC_TEST_PATH").is_some() {
+        return Err(Error::new(
+            at,
+            "in a doc test `bricks!` cannot see the code around it: list the ids, `bricks! { AttentionScore }`",
+        ));
+    }
+    let Some(file) = local_file() else {
+        return Err(Error::new(
+            at,
+            "`bricks!` stands in no file that could be scanned: list the ids, `bricks! { AttentionScore }`",
+        ));
+    };
+    scan::scan(&file).map_err(|error| {
+        Error::new(
+            at,
+            format!(
+                "`bricks!` cannot read {}: {error}; list the ids, `bricks! {{ AttentionScore }}`",
+                file.display()
+            ),
+        )
+    })
+}
+
+fn local_file() -> Option<PathBuf> {
+    Span::call_site().unwrap().local_file()
+}
+
+/// An error if another `bricks!` of this crate comes before this one.
+fn stands_twice(found: &Found) -> Option<Error> {
+    let (first, line) = found.invocations.first()?;
+    let here = Span::call_site().unwrap();
+    let is_first = local_file().as_deref() == Some(first) && here.line() == *line;
+    if found.invocations.len() < 2 || is_first {
+        return None;
+    }
+    let place = if local_file().as_deref() == Some(first) {
+        "this file".to_owned()
+    } else {
+        first.display().to_string()
+    };
+    Some(Error::new(
+        Span::call_site(),
+        format!("`bricks!` stands twice in this crate; the first is on line {line} of {place}"),
+    ))
+}
+
+fn registry(input: &Input) -> TokenStream {
+    let runtime = &input.runtime;
+    let ids: Vec<&Ident> = input.listed.iter().map(|entry| &entry.id).collect();
+    let cfgs: Vec<TokenStream> = input
+        .listed
+        .iter()
+        .map(|entry| {
+            entry
+                .cfg
+                .as_ref()
+                .map(|cfg| quote!(#[cfg(#cfg)]))
+                .unwrap_or_default()
+        })
+        .collect();
+    let attrs = input.listed.iter().map(|entry| &entry.attrs);
+    let docs = ids
+        .iter()
+        .map(|id| format!("The brick that `#[brick(id = {id})]` annotates."));
+    let markers = ids
+        .iter()
+        .zip(&cfgs)
+        .map(|(id, cfg)| quote!(#cfg pub struct #id;));
+    let infos = ids.iter().map(|id| {
+        // At the id: a listed one that nobody claims is reported there.
+        let at = Span::call_site().located_at(id.span());
+        quote_spanned!(at=> <scanned_or_listed::#id as __rt::__private::Claim<0>>::INFO)
+    });
+    let (repr, index) = layout(input);
+    quote! {
+        /// Every brick of this crate.
+        #repr
+        #[derive(
+            ::core::clone::Clone,
+            ::core::marker::Copy,
+            ::core::fmt::Debug,
+            ::core::hash::Hash,
+            ::core::cmp::PartialEq,
+            ::core::cmp::PartialOrd,
+            ::core::cmp::Ord,
+        )]
+        #[allow(dead_code, unreachable_pub, non_camel_case_types)]
+        pub enum BrickId {
+            #(#[doc = #docs] #attrs #cfgs #ids,)*
+        }
+
+        // By hand: the derive emits a function where nothing is optimised.
+        impl ::core::cmp::Eq for BrickId {}
+
+        #[allow(dead_code, unreachable_pub)]
+        impl BrickId {
+            /// Every brick, in the order of the table.
+            pub const ALL: &'static [BrickId] = &[#(#cfgs BrickId::#ids,)*];
+            /// How many bricks there are.
+            pub const COUNT: usize = BrickId::ALL.len();
+
+            /// The id as it is written.
+            #[inline]
+            pub fn name(self) -> &'static str {
+                self.info().name
+            }
+
+            /// What is known of the brick at compile time.
+            #[inline]
+            pub fn info(self) -> &'static __put_bricks_in_the_crate_root::__rt::BrickInfo {
+                __put_bricks_in_the_crate_root::TABLE[self.index()]
+            }
+
+            /// The position in `ALL`.
+            #[inline]
+            pub fn index(self) -> usize {
+                #index
+            }
+        }
+
+        impl __put_bricks_in_the_crate_root::__rt::BrickId for BrickId {
+            const ALL: &'static [BrickId] = BrickId::ALL;
+            const TABLE: &'static [&'static __put_bricks_in_the_crate_root::__rt::BrickInfo] =
+                __put_bricks_in_the_crate_root::TABLE;
+
+            #[inline]
+            fn index(self) -> usize {
+                BrickId::index(self)
+            }
+        }
+
+        impl ::core::fmt::Display for BrickId {
+            #[inline]
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl ::core::str::FromStr for BrickId {
+            type Err = __put_bricks_in_the_crate_root::__rt::UnknownBrick;
+
+            #[inline]
+            fn from_str(text: &str) -> ::core::result::Result<Self, Self::Err> {
+                __put_bricks_in_the_crate_root::__rt::__private::parse(text)
+            }
+        }
+
+        __put_bricks_in_the_crate_root::__rt::__serde!(BrickId);
+
+        // The attribute's names for what is here; error messages print the path, so it tells
+        // what to do where something is missing.
+        #[doc(hidden)]
+        #[allow(missing_docs, non_camel_case_types, unreachable_pub)]
+        pub mod __put_bricks_in_the_crate_root {
+            pub use #runtime as __rt;
+
+            pub const TABLE: &[&__rt::BrickInfo] = &[#(#cfgs #infos,)*];
+
+            pub mod scanned_or_listed {
+                #(#markers)*
+            }
+        }
+    }
+}
+
+/// The enum's `repr` and the body of `index`, for enums that a `cfg` may leave empty too.
+fn layout(input: &Input) -> (TokenStream, TokenStream) {
+    let cfgs: Option<Vec<&TokenStream>> = input
+        .listed
+        .iter()
+        .map(|entry| entry.cfg.as_ref())
+        .collect();
+    match cfgs {
+        None => (quote!(#[repr(u16)]), quote!(self as usize)),
+        Some(cfgs) if cfgs.is_empty() => (TokenStream::new(), quote!(match self {})),
+        Some(cfgs) => (
+            quote!(#[cfg_attr(any(#(#cfgs),*), repr(u16))]),
+            quote! {
+                #[cfg(any(#(#cfgs),*))]
+                return self as usize;
+                #[cfg(not(any(#(#cfgs),*)))]
+                match self {}
+            },
+        ),
+    }
+}

@@ -1,0 +1,306 @@
+//! Items, blocks and the files that `mod x;` leads to, as rustc finds them
+//! (rustc_expand's `module.rs`, <https://doc.rust-lang.org/reference/items/modules.html>).
+
+use std::path::{Path, PathBuf};
+
+use super::Found;
+use super::attrs::Attrs;
+use super::lexer::{Kind, Token, lex};
+
+/// Files this deep in each other lead in a circle.
+const MAX_DEPTH: usize = 128;
+
+/// Where the submodules of a place are.
+#[derive(Clone)]
+struct Place {
+    /// The file's directory, and the inline modules below it.
+    dir: PathBuf,
+    /// `x` in the file `x.rs`: its submodules are in `x/`, but a `#[path]` starts beside it.
+    stem: Option<String>,
+    depth: usize,
+}
+
+struct Walk<'a> {
+    file: &'a Path,
+    source: &'a str,
+    tokens: Vec<Token<'a>>,
+    found: &'a mut Found,
+}
+
+/// Walks the crate root, whose modules lie beside it whatever its name.
+pub(super) fn root(file: &Path, source: &str, found: &mut Found) {
+    let dir = file.parent().map(Path::to_owned).unwrap_or_default();
+    walk_file(
+        file,
+        source,
+        Place {
+            dir,
+            stem: None,
+            depth: 0,
+        },
+        &[],
+        found,
+    );
+}
+
+fn walk_file(file: &Path, source: &str, place: Place, cfgs: &[String], found: &mut Found) {
+    // Leaves without bricks are most files: no need to take them apart.
+    if !source.contains("brick") && !source.contains("mod ") {
+        return;
+    }
+    let mut walk = Walk {
+        file,
+        source,
+        tokens: lex(source),
+        found,
+    };
+    let mut at = 0;
+    while at < walk.tokens.len() {
+        // A stray closing bracket must not end the file.
+        at = walk.block(at, cfgs.to_vec(), &place);
+    }
+}
+
+impl Walk<'_> {
+    /// Walks to the bracket that closes this block, or to the end; the index behind it.
+    fn block(&mut self, mut at: usize, mut cfgs: Vec<String>, place: &Place) -> usize {
+        let mut pending = Attrs::default();
+        // Between an item's keyword and its body a comma separates generics, not items.
+        let mut in_header = false;
+        while let Some(&token) = self.tokens.get(at) {
+            if token.kind == Kind::Close {
+                return at + 1;
+            }
+            let next = self.tokens.get(at + 1).copied();
+            let after = self.tokens.get(at + 2).copied();
+            let is =
+                |token: Option<Token<'_>>, text: &str| token.is_some_and(|token| token.is(text));
+            let is_word =
+                |token: Option<Token<'_>>| token.is_some_and(|token| token.kind == Kind::Word);
+            if token.is("#") && is(next, "[") {
+                let end = self.group_end(at + 1);
+                pending.add(self.source, self.tokens.get(at + 2..end - 1).unwrap_or(&[]));
+                at = end;
+                continue;
+            } else if token.is("#") && is(next, "!") && is(after, "[") {
+                let end = self.group_end(at + 2);
+                let mut inner = Attrs::default();
+                inner.add(self.source, self.tokens.get(at + 3..end - 1).unwrap_or(&[]));
+                cfgs.extend(inner.cfgs);
+                at = end;
+                continue;
+            } else if token.is("mod") && is_word(next) && (is(after, ";") || is(after, "{")) {
+                let name = next.map_or("", |name| name.text);
+                let attrs = std::mem::take(&mut pending);
+                let inner = joined(&cfgs, &attrs.cfgs);
+                at = if is(after, ";") {
+                    self.module_file(name, &attrs, inner, place);
+                    at + 3
+                } else {
+                    self.block(at + 3, inner, &inline(name, &attrs, place))
+                };
+                in_header = false;
+                continue;
+            } else if token.is("fn") && is_word(next) {
+                at = self.function(at + 2, std::mem::take(&mut pending), &cfgs, place);
+                in_header = false;
+                continue;
+            } else if token.kind == Kind::Word
+                && is(next, "!")
+                && !is_expression_keyword(token.text)
+            {
+                let open = at + if is_word(after) { 3 } else { 2 };
+                if self
+                    .tokens
+                    .get(open)
+                    .is_some_and(|token| token.kind == Kind::Open)
+                {
+                    self.note_bricks(token);
+                    at = self.group_end(open);
+                    continue;
+                }
+            } else if token.is("{") && !self.is_const_argument(at) {
+                let attrs = std::mem::take(&mut pending);
+                in_header = false;
+                at = self.block(at + 1, joined(&cfgs, &attrs.cfgs), &in_block(place));
+                continue;
+            } else if token.kind == Kind::Open {
+                at = self.block(at + 1, cfgs.clone(), &in_block(place));
+                continue;
+            } else if token.is(";") || (token.is(",") && !in_header) {
+                pending = Attrs::default();
+                in_header = false;
+            } else if !pending.is_empty() && is_item_keyword(token.text) {
+                in_header = true;
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// From behind a function's name: to its body, which is walked too. A function without one
+    /// claims no id.
+    fn function(&mut self, mut at: usize, attrs: Attrs, cfgs: &[String], place: &Place) -> usize {
+        while let Some(&token) = self.tokens.get(at) {
+            if token.is("{") && !self.is_const_argument(at) {
+                let cfgs = joined(cfgs, &attrs.cfgs);
+                for (conditions, id) in attrs.bricks {
+                    self.found.add(id, joined(&cfgs, &conditions));
+                }
+                return self.block(at + 1, cfgs, &in_block(place));
+            }
+            match token.kind {
+                Kind::Open => at = self.group_end(at),
+                Kind::Close => return at,
+                _ if token.is(";") => return at + 1,
+                _ => at += 1,
+            }
+        }
+        at
+    }
+
+    /// Follows `mod name;` into each file it may be.
+    fn module_file(&mut self, name: &str, attrs: &Attrs, cfgs: Vec<String>, place: &Place) {
+        if place.depth >= MAX_DEPTH {
+            return;
+        }
+        let depth = place.depth + 1;
+        let mut otherwise = Vec::new();
+        for (conditions, path) in &attrs.paths {
+            let file = place.dir.join(path);
+            let dir = file.parent().map(Path::to_owned).unwrap_or_default();
+            self.read(
+                &file,
+                Place {
+                    dir,
+                    stem: None,
+                    depth,
+                },
+                &joined(&cfgs, conditions),
+            );
+            if conditions.is_empty() {
+                return;
+            }
+            otherwise.push(format!("not(all({}))", conditions.join(", ")));
+        }
+        let cfgs = joined(&cfgs, &otherwise);
+        let dir = place
+            .stem
+            .iter()
+            .fold(place.dir.clone(), |dir, stem| dir.join(stem));
+        let beside = dir.join(format!("{name}.rs"));
+        if !self.read(
+            &beside,
+            Place {
+                dir: dir.clone(),
+                stem: Some(name.to_owned()),
+                depth,
+            },
+            &cfgs,
+        ) {
+            let dir = dir.join(name);
+            self.read(
+                &dir.join("mod.rs"),
+                Place {
+                    dir,
+                    stem: None,
+                    depth,
+                },
+                &cfgs,
+            );
+        }
+    }
+
+    /// Walks a file; false where there is none (which is rustc's to report, or `cfg`d off).
+    fn read(&mut self, file: &Path, place: Place, cfgs: &[String]) -> bool {
+        let Ok(source) = std::fs::read_to_string(file) else {
+            return false;
+        };
+        walk_file(file, &source, place, cfgs, self.found);
+        true
+    }
+
+    fn note_bricks(&mut self, name: Token<'_>) {
+        if name.is("bricks") {
+            let line = self.source[..name.start].matches('\n').count() + 1;
+            self.found.invocations.push((self.file.to_owned(), line));
+        }
+    }
+
+    /// The index behind the group that opens at `at`.
+    fn group_end(&self, at: usize) -> usize {
+        let mut depth = 0_usize;
+        for (offset, token) in self.tokens[at..].iter().enumerate() {
+            match token.kind {
+                Kind::Open => depth += 1,
+                Kind::Close => depth -= 1,
+                _ => continue,
+            }
+            if depth == 0 {
+                return at + offset + 1;
+            }
+        }
+        self.tokens.len()
+    }
+
+    /// `{ N }` of `Matrix<{ N }>` is no body.
+    fn is_const_argument(&self, at: usize) -> bool {
+        at > 0 && (self.tokens[at - 1].is("<") || self.tokens[at - 1].is(","))
+    }
+}
+
+fn joined(cfgs: &[String], more: &[String]) -> Vec<String> {
+    cfgs.iter().chain(more).cloned().collect()
+}
+
+/// The place of `mod name { … }`.
+fn inline(name: &str, attrs: &Attrs, place: &Place) -> Place {
+    let dir = match attrs.paths.first() {
+        // For an inline module `#[path]` names a directory.
+        Some((_, path)) => place.dir.join(path),
+        None => place
+            .stem
+            .iter()
+            .fold(place.dir.clone(), |dir, stem| dir.join(stem))
+            .join(name),
+    };
+    Place {
+        dir,
+        stem: None,
+        depth: place.depth,
+    }
+}
+
+/// Inside a block only `#[path]` leads to files, and starts at the directory.
+fn in_block(place: &Place) -> Place {
+    Place {
+        dir: place.dir.clone(),
+        stem: None,
+        depth: place.depth,
+    }
+}
+
+/// Words that `!` can follow without being a macro's name.
+fn is_expression_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "if" | "while"
+            | "match"
+            | "return"
+            | "break"
+            | "in"
+            | "else"
+            | "move"
+            | "yield"
+            | "impl"
+            | "for"
+            | "as"
+    )
+}
+
+fn is_item_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "impl" | "trait" | "struct" | "enum" | "union" | "unsafe" | "extern" | "where"
+    )
+}
