@@ -7,5 +7,9 @@
 //! - [`tokenizer`]: text to token ids and back, as the file's vocabulary asks for it.
 
 pub mod arch;
+pub mod cli;
+pub mod commands;
 pub mod gguf;
+pub mod inspect;
+pub mod model_file;
 pub mod tokenizer;

@@ -21,7 +21,7 @@ pub struct Config {
     /// The architecture.
     pub architecture: Architecture,
     /// Positions that the model was trained on: `context_length`.
-    pub n_ctx: usize,
+    pub context_length: usize,
     /// Width of the residual stream: `embedding_length`.
     pub n_embd: usize,
     /// Layers: `block_count`.
@@ -155,7 +155,7 @@ impl<'a> Keys<'_, 'a> {
         let swa = if gemma3 { self.sliding_window() } else { None };
         Config {
             architecture: self.architecture,
-            n_ctx: self.count("context_length", None) as usize,
+            context_length: self.count("context_length", None) as usize,
             n_embd: n_embd as usize,
             n_layers: n_layers as usize,
             n_ff: self.count("feed_forward_length", None) as usize,

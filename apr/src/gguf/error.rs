@@ -7,13 +7,14 @@ use std::io;
 /// Why a file cannot be read as GGUF, or why a metadata key cannot be used.
 ///
 /// Every variant names the thing at fault and its value; the message is one line.
-/// The path of the file is not part of it: whoever opened the file adds that.
+/// The path of the file is not part of it: whoever opened the file adds that. What lies beneath
+/// is part of the message, so none has a [`source`](std::error::Error::source) to repeat it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GgufError {
     /// The operating system refused to open or map the file.
     #[error("cannot open: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The path names a directory.
     #[error("is a directory, not a GGUF file")]
     Directory,
@@ -218,12 +219,12 @@ pub enum GgufError {
         ty: &'static str,
     },
     /// A tensor that the kernels refuse as a matrix.
-    #[error("tensor {name:?}: {source}")]
+    #[error("tensor {name:?}: {why}")]
     Matrix {
         /// The tensor.
         name: String,
         /// What they say.
-        source: KernelError,
+        why: KernelError,
     },
     /// Two tensors that share bytes.
     #[error("tensors {first:?} and {second:?} overlap at data offset {offset}")]
@@ -235,6 +236,12 @@ pub enum GgufError {
         /// Where the second starts in the data section, in bytes.
         offset: u64,
     },
+}
+
+impl From<io::Error> for GgufError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 /// The names of the formats that kernels can compute with.

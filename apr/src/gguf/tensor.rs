@@ -70,10 +70,8 @@ impl<'a> Tensor<'a> {
         // The bytes are in memory, so the counts fit; if they did not, the length would differ.
         let cols = self.dims[0] as usize;
         let rows = self.dims()[1..].iter().product::<u64>() as usize;
-        Matrix::new(format, rows, cols, self.bytes).map_err(|source| GgufError::Matrix {
-            name: name(),
-            source,
-        })
+        Matrix::new(format, rows, cols, self.bytes)
+            .map_err(|why| GgufError::Matrix { name: name(), why })
     }
 }
 

@@ -90,7 +90,7 @@ pub enum TokenizerError {
     },
     /// More special tokens than a matcher can be built for.
     #[error("cannot build a matcher for the special tokens: {0}")]
-    Special(#[from] aho_corasick::BuildError),
+    Special(aho_corasick::BuildError),
     /// A byte of the text that no token stands for.
     #[error("the vocabulary has no token for byte 0x{byte:02x}")]
     NoToken {

@@ -140,7 +140,7 @@ impl Tokenizer {
             }
         }
         Ok(Self {
-            special: SpecialTokens::new(&vocab)?,
+            special: SpecialTokens::new(&vocab).map_err(TokenizerError::Special)?,
             vocab,
             family,
             bos,

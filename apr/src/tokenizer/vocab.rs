@@ -9,7 +9,8 @@ pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
 const TOKEN_TYPE: &str = "tokenizer.ggml.token_type";
 
 /// What a token stands for (`enum llama_token_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TokenKind {
     /// Not told.
     Undefined,
@@ -28,6 +29,19 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
+    /// The name shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Undefined => "undefined",
+            Self::Normal => "normal",
+            Self::Unknown => "unknown",
+            Self::Control => "control",
+            Self::UserDefined => "user-defined",
+            Self::Unused => "unused",
+            Self::Byte => "byte",
+        }
+    }
+
     fn from_id(id: i32) -> Option<Self> {
         Some(match id {
             0 => Self::Undefined,

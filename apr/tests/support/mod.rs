@@ -1,6 +1,8 @@
 //! Shared by the integration tests.
 #![allow(dead_code, missing_docs, unreachable_pub)] // Each test binary uses a part of it.
 
+pub mod writer;
+
 use apr::gguf::Mapping;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,40 @@
+//! The command line: one enum of commands, each with its own arguments.
+
+use crate::commands::{inspect, tokenize};
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  apr inspect model.gguf                   what is in the file, and whether it can be run
+  apr inspect --check model.gguf           also look for NaN and infinite scales
+  apr tokenize --model model.gguf --text 'Hello, world!'
+
+`apr COMMAND --help` explains a command. Errors are one line on stderr, with exit code 1;
+mistakes on the command line have exit code 2.";
+
+/// Runs GGUF language models and shows where the time goes.
+#[derive(Debug, Parser)]
+#[command(name = "apr", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Inspect(inspect::Args),
+    Tokenize(tokenize::Args),
+}
+
+impl Cli {
+    /// Runs the command that was asked for.
+    ///
+    /// # Errors
+    /// What stopped it; with `{:#}` one line.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Inspect(args) => inspect::run(&args),
+            Command::Tokenize(args) => tokenize::run(&args),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which model a command works on, and the one that is built in.
+
+use crate::gguf::{Gguf, Mapping};
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+
+/// The option of every command that runs a model.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ModelArg {
+    /// GGUF file to use [default: a built-in tiny llama with random weights]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+}
+
+impl ModelArg {
+    /// Opens the file, or the built-in model where none is named.
+    ///
+    /// # Errors
+    /// One line with the path and what is wrong.
+    pub fn open(&self) -> anyhow::Result<ModelFile> {
+        ModelFile::open(self.model.as_deref())
+    }
+}
+
+/// The bytes of a model and the name to call it by.
+#[derive(Debug)]
+pub struct ModelFile {
+    name: String,
+    mapping: Mapping,
+}
+
+/// Kernels read numbers straight from these bytes: aligned as in a mapped file.
+#[repr(C, align(64))]
+struct Aligned<T: ?Sized>(T);
+
+static TINY_LLAMA: &Aligned<[u8]> = &Aligned(*include_bytes!("../models/tiny-llama.gguf"));
+
+impl ModelFile {
+    /// Opens the file at `path`, or the built-in model where that is `None`.
+    ///
+    /// # Errors
+    /// One line with the path and what is wrong.
+    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self {
+                name: "built-in tiny-llama (random weights)".into(),
+                mapping: Mapping::from_static(&TINY_LLAMA.0),
+            });
+        };
+        let name = path.display().to_string();
+        let mapping = Mapping::open(path).with_context(|| name.clone())?;
+        Ok(Self { name, mapping })
+    }
+
+    /// The path as it was given, or what the built-in model is.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// One line with the path and what is wrong.
+    pub fn parse(&self) -> anyhow::Result<Gguf<'_>> {
+        Gguf::parse(&self.mapping).with_context(|| self.name.clone())
+    }
+}
