@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+pub const U8: u32 = 0;
 pub const U32: u32 = 4;
 pub const I32: u32 = 5;
 pub const F32: u32 = 6;

@@ -1,0 +1,72 @@
+//! Runs the binary on bad files and looks at how it refuses them.
+
+use super::tiny_llama;
+use super::writer::{Layout, patch};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+pub fn apr<S: AsRef<OsStr>>(args: &[S]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_apr"));
+    command.args(args).output().unwrap()
+}
+
+/// Asserts that a run failed with one line that holds `expected`.
+pub fn assert_refused(output: &Output, expected: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{expected:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("apr: "), "{stderr}");
+    assert!(
+        stderr.contains(expected),
+        "expected {expected:?} in {stderr:?}"
+    );
+}
+
+pub fn with_file<T>(bytes: &[u8], run: impl FnOnce(&Path) -> T) -> T {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.gguf");
+    fs::write(&path, bytes).unwrap();
+    run(&path)
+}
+
+/// A file that cannot even be read as GGUF: no report.
+pub fn refuse(bytes: &[u8], expected: &str) {
+    with_file(bytes, |path| {
+        let output = apr(&[OsStr::new("inspect"), path.as_os_str()]);
+        assert_refused(&output, expected);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("model.gguf: "));
+        assert_eq!(output.stdout, b"", "{expected:?}");
+    });
+}
+
+/// A well-formed file that cannot be run: a report, with the problem in it.
+pub fn refuse_to_run(bytes: &[u8], expected: &str) {
+    with_file(bytes, |path| {
+        let output = apr(&[OsStr::new("inspect"), path.as_os_str()]);
+        assert_refused(&output, expected);
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(report.contains(expected), "{report}");
+    });
+}
+
+/// What [`patched`] changes: given the file's parts, the file.
+pub fn patched(change: impl FnOnce(&Layout, &mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = fs::read(tiny_llama()).unwrap();
+    let layout = Layout::of(&bytes);
+    change(&layout, &mut bytes);
+    bytes
+}
+
+pub fn with_value(key: &str, value: impl AsRef<[u8]>) -> Vec<u8> {
+    patched(|layout, bytes| patch(bytes, layout.value(key).start, value))
+}
+
+/// The tiny model with a key of another name, which is as good as missing.
+pub fn without_key(key: &str) -> Vec<u8> {
+    patched(|layout, bytes| {
+        // The key's last byte is just before the type id that is before the value.
+        patch(bytes, layout.value(key).start - 5, b"?");
+    })
+}
