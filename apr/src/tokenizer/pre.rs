@@ -220,3 +220,87 @@ fn is_symbol(c: char) -> bool {
     }
     c.general_category_group() == GeneralCategoryGroup::Punctuation
 }
+
+#[cfg(test)]
+mod tests {
+    use super::PreTokenizer;
+    use fancy_regex::Regex;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    const GPT2: &str =
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+    const LLAMA3: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    const QWEN2: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+    /// The expressions of `llm_tokenizer_bpe` in llama-vocab.cpp, applied one after the other to
+    /// the pieces that the one before has left.
+    fn expressions(pre: PreTokenizer) -> &'static [&'static str] {
+        match pre {
+            PreTokenizer::Gpt2 => &[GPT2],
+            PreTokenizer::Smollm => &[r"\p{N}", GPT2],
+            PreTokenizer::Llama3 => &[LLAMA3],
+            PreTokenizer::Qwen2 => &[QWEN2],
+            PreTokenizer::Default => {
+                &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"]
+            }
+        }
+    }
+
+    /// Compiled once: that takes longer than a thousand comparisons.
+    static REGEXES: LazyLock<Vec<(PreTokenizer, Vec<Regex>)>> = LazyLock::new(|| {
+        use PreTokenizer::{Default, Gpt2, Llama3, Qwen2, Smollm};
+        let compiled = |pre| {
+            let regexes = expressions(pre).iter().map(|e| Regex::new(e).unwrap());
+            (pre, regexes.collect())
+        };
+        [Gpt2, Smollm, Llama3, Qwen2, Default].map(compiled).into()
+    });
+
+    fn by_regex(regexes: &[Regex], text: &str) -> Vec<String> {
+        let mut pieces = vec![text.to_owned()];
+        for regex in regexes {
+            pieces = pieces
+                .iter()
+                .flat_map(|p| matches_and_gaps(regex, p))
+                .collect();
+        }
+        pieces
+    }
+
+    fn matches_and_gaps(regex: &Regex, text: &str) -> Vec<String> {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        for found in regex.find_iter(text) {
+            let found = found.unwrap();
+            pieces.extend([&text[at..found.start()], found.as_str()]);
+            at = found.end();
+        }
+        pieces.push(&text[at..]);
+        let kept = pieces.into_iter().filter(|p| !p.is_empty());
+        kept.map(str::to_owned).collect()
+    }
+
+    fn by_hand(pre: PreTokenizer, text: &str) -> Vec<String> {
+        let mut pieces = Vec::new();
+        pre.split(text, &mut |piece| pieces.push(piece.to_owned()));
+        pieces
+    }
+
+    /// Text in which the classes that the expressions tell apart meet often.
+    fn text() -> impl Strategy<Value = String> {
+        let common = "[ \t\r\n\u{a0}'sStTdDlLrReEvVmMxé你0-9½Ⅷ٣.,!$+`_\u{301}\u{200d}🦙]{0,24}";
+        prop_oneof![3 => common, 1 => any::<String>()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn cuts_as_the_regular_expressions_do(text in text()) {
+            for (pre, regexes) in &*REGEXES {
+                prop_assert_eq!(by_hand(*pre, &text), by_regex(regexes, &text), "{:?}", pre);
+            }
+        }
+    }
+}

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)] // Each test binary uses a part of it.
 
 pub mod refusal;
+pub mod vocabularies;
 pub mod writer;
 
 use apr::gguf::Mapping;
