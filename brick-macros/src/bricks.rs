@@ -229,7 +229,10 @@ fn registry(input: &Input) -> TokenStream {
     let infos = ids.iter().map(|id| {
         // At the id: a listed one that nobody claims is reported there.
         let at = Span::call_site().located_at(id.span());
-        quote_spanned!(at=> <scanned_or_listed::#id as __rt::__private::Claim<0>>::INFO)
+        quote_spanned! {at=>
+            <__put_bricks_in_the_crate_root::scanned_or_listed::#id
+                as __put_bricks_in_the_crate_root::__rt::__private::Claim<0>>::INFO
+        }
     });
     let (repr, index) = layout(input);
     quote! {
@@ -268,7 +271,7 @@ fn registry(input: &Input) -> TokenStream {
             /// What is known of the brick at compile time.
             #[inline]
             pub fn info(self) -> &'static __put_bricks_in_the_crate_root::__rt::BrickInfo {
-                __put_bricks_in_the_crate_root::TABLE[self.index()]
+                <BrickId as __put_bricks_in_the_crate_root::__rt::BrickId>::TABLE[self.index()]
             }
 
             /// The position in `ALL`.
@@ -281,7 +284,7 @@ fn registry(input: &Input) -> TokenStream {
         impl __put_bricks_in_the_crate_root::__rt::BrickId for BrickId {
             const ALL: &'static [BrickId] = BrickId::ALL;
             const TABLE: &'static [&'static __put_bricks_in_the_crate_root::__rt::BrickInfo] =
-                __put_bricks_in_the_crate_root::TABLE;
+                &[#(#cfgs #infos,)*];
 
             #[inline]
             fn index(self) -> usize {
@@ -313,8 +316,6 @@ fn registry(input: &Input) -> TokenStream {
         #[allow(missing_docs, non_camel_case_types, unreachable_pub)]
         pub mod __put_bricks_in_the_crate_root {
             pub use #runtime as __rt;
-
-            pub const TABLE: &[&__rt::BrickInfo] = &[#(#cfgs #infos,)*];
 
             pub mod scanned_or_listed {
                 #(#markers)*

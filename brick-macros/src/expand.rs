@@ -98,77 +98,77 @@ fn root(span: Span) -> TokenStream {
 pub(crate) fn claim(id: &Ident, backend: Option<&Ident>) -> TokenStream {
     let at = Span::call_site().located_at(id.span());
     let root = root(id.span());
-    let backend = match backend {
-        None => quote_spanned!(at=> 0),
-        Some(backend) => quote_spanned!(at=> { #root::__rt::Backend::#backend as u8 }),
-    };
+    let backend = self::backend(backend, at);
     quote_spanned!(at=> impl #root::__rt::__private::Claim<#backend> for #root::scanned_or_listed::#id)
 }
 
-/// `"X", "f", line!(); .builders(..)`.
+/// The backend's number.
+fn backend(backend: Option<&Ident>, at: Span) -> TokenStream {
+    match backend {
+        None => quote_spanned!(at=> 0),
+        Some(backend) => {
+            let root = root(at);
+            quote_spanned!(at=> { #root::__rt::Backend::#backend as u8 })
+        }
+    }
+}
+
+/// The end of `Claim::TEXT`, which the module path begins, and the backend's number.
 fn info(id: &Ident, args: &Args, function: &Function, post: &Post<'_>) -> TokenStream {
-    let mut builders = TokenStream::new();
-    if let Some(category) = &args.category {
-        builders.extend(quote!(.category(#category)));
-    }
-    match &args.budget {
-        Some(Budget::Fixed { ns }) => {
-            let ns = Literal::u64_unsuffixed(*ns);
-            builders.extend(quote!(.budget_ns(#ns)));
-        }
-        Some(Budget::PerCall { us }) => {
-            let text = source::text(us);
-            builders.extend(quote!(.budget_expr(#text)));
-        }
-        None => {}
-    }
-    let checks = check_texts(args, post);
-    if !checks.is_empty() {
-        builders.extend(quote!(.checks(&[#(#checks),*])));
-    }
-    let doc = doc(function);
-    if !doc.is_empty() {
-        builders.extend(quote!(.doc(#doc)));
-    }
-    if let Some(backend) = &args.backend {
-        let root = root(backend.span());
-        builders.extend(quote!(.backend(#root::__rt::Backend::#backend)));
-    }
-    let id = id.to_string();
-    let name = function.name.to_string();
-    // `line!()` tells the line of the outermost expansion of its span: the function's name.
-    let line = quote_spanned!(function.name.span()=> ::core::line!());
-    quote!(#id, #name, #line; #builders)
+    let place = function.name.span().unwrap();
+    let budget = match &args.budget {
+        Some(Budget::Fixed { ns }) => ns.to_string(),
+        Some(Budget::PerCall { us }) => format!("={}", source::text(us)),
+        None => String::new(),
+    };
+    let fields = [
+        String::new(),
+        id.to_string(),
+        function.name.to_string(),
+        place.file(),
+        place.line().to_string(),
+        budget,
+        args.category.clone().unwrap_or_default(),
+        check_texts(args, post).join("\u{1e}"),
+        doc(function),
+    ];
+    let text = Literal::string(&fields.join("\u{1f}"));
+    let backend = backend(args.backend.as_ref(), Span::call_site());
+    quote!(#text, #backend)
 }
 
 /// The contracts as text, for reports.
-fn check_texts(args: &Args, post: &Post<'_>) -> Vec<TokenStream> {
-    let mut texts = Vec::new();
-    if let Some(requires) = &args.requires {
-        let text = format!("requires {}", source::text(requires));
-        texts.push(quote!(#text));
-    }
-    for (param, rules) in &post.params {
-        let (cfgs, name) = (
-            &param.cfgs,
-            param
-                .name
-                .as_ref()
-                .map(Ident::to_string)
-                .unwrap_or_default(),
-        );
-        let text = format!("{name}: {}", rules.text());
-        texts.push(quote!(#cfgs #text));
-    }
-    if let Some(rules) = post.returned {
-        let text = format!("return: {}", rules.text());
-        texts.push(quote!(#text));
-    }
-    if let Some(ensures) = &post.ensures {
-        let text = format!("ensures {}", source::text(ensures));
-        texts.push(quote!(#text));
-    }
-    texts
+fn check_texts(args: &Args, post: &Post<'_>) -> Vec<String> {
+    let requires = args
+        .requires
+        .as_ref()
+        .map(|requires| format!("requires {}", source::text(requires)));
+    let params = post.params.iter().map(|(param, rules)| {
+        let name = param
+            .name
+            .as_ref()
+            .map(Ident::to_string)
+            .unwrap_or_default();
+        let cfgs = if param.cfgs.is_empty() {
+            String::new()
+        } else {
+            format!(" under {}", source::text(&param.cfgs))
+        };
+        format!("{name}: {}{cfgs}", rules.text())
+    });
+    let returned = post
+        .returned
+        .map(|rules| format!("return: {}", rules.text()));
+    let ensures = post
+        .ensures
+        .as_ref()
+        .map(|ensures| format!("ensures {}", source::text(ensures)));
+    requires
+        .into_iter()
+        .chain(params)
+        .chain(returned)
+        .chain(ensures)
+        .collect()
 }
 
 /// The first paragraph of the doc comment.

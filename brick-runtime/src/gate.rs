@@ -10,7 +10,7 @@
 //! __brick! {
 //!     sync                                   // or future, never, scoped
 //!     { impl ..::Claim<0> for ..::X }        // spanned at the id
-//!     { "X", "f", line!(); .category("..") } // name, function, line; BrickInfo's builders
+//!     { "..", 0 }                            // the end of Claim::TEXT, the backend
 //!     { .flops(expr).requires(expr, "..") }  // Entry's methods
 //!     { let __brick_out = &mut *out; }       // parameters set aside for the checks
 //!     { || -> R }                            // or `{async move} R`
@@ -83,19 +83,16 @@ macro_rules! __brick {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __claim {
-    ({$($claim:tt)*} {$name:literal, $function:literal, $line:expr; $($builder:tt)*}) => {{
-        const INFO: &$crate::BrickInfo = &$crate::BrickInfo::new(
-            $name,
-            ::core::module_path!(),
-            ::core::concat!(::core::module_path!(), "::", $function),
-            ::core::file!(),
-            $line,
-        )$($builder)*;
+    ({$($claim:tt)*} {$text:literal, $backend:expr}) => {{
+        const TEXT: &str = ::core::concat!(::core::module_path!(), $text);
         #[allow(non_local_definitions, unused_qualifications)]
         $($claim)* {
-            const INFO: &'static $crate::BrickInfo = INFO;
+            const TEXT: &'static str = TEXT;
         }
-        static SITE: $crate::__private::Site = $crate::__private::Site::new(INFO);
+        static SITE: $crate::__private::Site = $crate::__private::Site::new({
+            const INFO: &$crate::BrickInfo = &$crate::__private::info(TEXT, $backend);
+            INFO
+        });
         SITE.open()
     }};
 }
@@ -119,65 +116,57 @@ macro_rules! __post {
     };
 }
 
-/// What an annotated body becomes: itself, beside declarations that emit no code.
+/// What an annotated body becomes: itself, beside a claim that emits no code.
 #[cfg(not(feature = "visualization"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __brick {
-    ($kind:ident {$($claim:tt)*} {$name:literal, $function:literal, $line:expr; $($builder:tt)*}
-        $($rest:tt)*
+    ($kind:ident {$($claim:tt)*} {$text:literal, $backend:expr}
+        {} $aside:tt $head:tt $inner:tt {} $body:tt
     ) => {
-        const _: () = {
-            #[allow(non_local_definitions, unused_qualifications)]
-            $($claim)* {
-                const INFO: &'static $crate::BrickInfo = &$crate::BrickInfo::new(
-                    $name,
-                    ::core::module_path!(),
-                    ::core::concat!(::core::module_path!(), "::", $function),
-                    ::core::file!(),
-                    $line,
-                )$($builder)*;
-            }
-        };
-        $crate::__bare!($($rest)*)
+        #[allow(non_local_definitions, unused_qualifications)]
+        $($claim)* {
+            const TEXT: &'static str = ::core::concat!(::core::module_path!(), $text);
+        }
+        $body
+    };
+    // What else is declared of the call is type-checked in code that is never built.
+    ($kind:ident {$($claim:tt)*} {$text:literal, $backend:expr}
+        {$($enter:tt)*} $aside:tt $head:tt $inner:tt
+        {$(
+            $ret:ident: $known:ident {$($ty:tt)*}
+            {$([$($cfg:tt)*] $name:literal, $value:expr, $rules:tt;)*}
+            $($of_ret:tt)*
+        )?}
+        $body:tt
+    ) => {
+        #[allow(non_local_definitions, unused_qualifications)]
+        $($claim)* {
+            const TEXT: &'static str = ::core::concat!(::core::module_path!(), $text);
+        }
+        if false {
+            let _ = $crate::__private::Declared $($enter)*;
+            $(
+                $($($cfg)* $crate::__private::checkable($value);)*
+                $crate::__returned!($known $ret {$($ty)*} $($of_ret)*);
+            )?
+        }
+        $body
     };
 }
 
-/// The bare body; what is declared of it is type-checked in a closure that is never called.
+/// Type-checks what looks at the returned value.
 #[cfg(not(feature = "visualization"))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __bare {
-    ({} $aside:tt $head:tt $inner:tt {} $body:tt) => { $body };
-    ({$($enter:tt)*} $aside:tt $head:tt $inner:tt {} $body:tt) => {
-        if false {
-            let _ = || {
-                let _ = $crate::__private::Declared $($enter)*;
-            };
-        }
-        $body
-    };
-    ({$($enter:tt)*} $aside:tt $head:tt $inner:tt
-        {$ret:ident: $known:ident {$($ty:tt)*}
-            {$([$($cfg:tt)*] $name:literal, $value:expr, $rules:tt;)*} $($of_ret:tt)*}
-        $body:tt
-    ) => {
-        if false {
-            let _ = || {
-                let _ = $crate::__private::Declared $($enter)*;
-                $($($cfg)* $crate::__private::checkable($value);)*
-            };
-            $crate::__bare!($known $ret {$($ty)*} $($of_ret)*);
-        }
-        $body
-    };
+macro_rules! __returned {
+    ($known:ident $ret:ident $ty:tt {} {}) => {};
     (known $ret:ident {$($ty:tt)*} {$($name:literal, $value:expr, $rules:tt;)?}
         {$($text:literal, $holds:expr;)?}
     ) => {
-        let _ = |$ret: $($ty)*| {
-            $($crate::__private::checkable($value);)?
-            $($crate::__private::holds(&$ret, $holds);)?
-        };
+        let $ret: $($ty)* = $crate::__private::never();
+        $($crate::__private::checkable($value);)?
+        $($crate::__private::holds(&$ret, $holds);)?
     };
     // A type with `impl Trait` in it cannot be named: what looks at the value is checked in
     // builds with `visualization` only.
@@ -219,6 +208,12 @@ impl Declared {
     pub fn requires(self, _: bool, _: &'static str) -> Self {
         self
     }
+}
+
+/// Stands for a returned value that there is none of.
+#[cfg(not(feature = "visualization"))]
+pub fn never<T>() -> T {
+    unreachable!("only type-checked")
 }
 
 /// The bound of `Verdict::tensor`, and nothing else.

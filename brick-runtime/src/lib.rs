@@ -1,5 +1,6 @@
 //! What annotated code calls, and all that reads it out.
 
+mod claim;
 mod contract;
 mod device;
 mod figure;
@@ -27,7 +28,7 @@ pub use parse::UnknownBrick;
 pub use device::{Device, SyncMode};
 pub use figure::Figure;
 pub use profiler::BrickProfiler;
-pub use registry::{Backend, BrickId, BrickInfo, Budget};
+pub use registry::{Backend, BrickId, BrickInfo, Budget, Checks};
 pub use scope::{LayerScope, PositionScope, current_layer, current_position, layer_scope, position_scope};
 pub use snapshot::{BUILT_WITHOUT, ProfilerCost, Snapshot};
 pub use stats::{BrickStats, Durations, LayerStats, Percentile};
@@ -39,10 +40,11 @@ pub mod __private {
     #[cfg(feature = "visualization")]
     pub use crate::hook::{AsyncCall, Entry, Guard, Post, Running, ScopedGuard, Site, Verdict};
     #[cfg(not(feature = "visualization"))]
-    pub use crate::gate::{Declared, checkable};
+    pub use crate::gate::{Declared, checkable, never};
     pub use crate::gate::holds;
     pub use crate::parse::parse;
-    pub use crate::registry::{Claim, crate_of, wire_id};
+    pub use crate::claim::{Claim, info};
+    pub use crate::registry::{crate_of, wire_id};
     #[cfg(feature = "serde")]
     pub use {crate::parse::deserialize, serde};
 

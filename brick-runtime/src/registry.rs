@@ -1,6 +1,6 @@
 //! The registry: what is known of a brick at compile time.
 
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display, Formatter};
 use std::hash::Hash;
 use std::str::FromStr;
 
@@ -43,6 +43,50 @@ pub enum Backend {
     Wasm = 6,
 }
 
+impl Backend {
+    /// Every backend, by its number.
+    pub const ALL: [Backend; 7] = [
+        Backend::Primary,
+        Backend::Cuda,
+        Backend::Wgpu,
+        Backend::Avx2,
+        Backend::Avx512,
+        Backend::Neon,
+        Backend::Wasm,
+    ];
+}
+
+/// A brick's contracts, as text: `requires x.len() > 0`, `out: no_nan`, ….
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    /// With U+001E between them: a constant can hold one string of any length, no such array.
+    text: &'static str,
+}
+
+impl Checks {
+    pub(crate) const fn new(text: &'static str) -> Checks {
+        Checks { text }
+    }
+
+    /// Each contract, in the order in which it is checked.
+    pub fn iter(self) -> impl Iterator<Item = &'static str> {
+        self.text.split('\u{1e}').filter(|check| !check.is_empty())
+    }
+}
+
+impl Debug for Checks {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Checks {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
 /// What is known of a brick at compile time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -58,9 +102,11 @@ pub struct BrickInfo {
     pub category: &'static str,
     /// The budget per call.
     pub budget: Budget,
-    /// The contracts, as text: `out: no_nan`, `requires x.len() > 0`, ….
-    pub checks: &'static [&'static str],
-    /// Path of the annotated function: module path and name.
+    /// The contracts, as text.
+    pub checks: Checks,
+    /// The module of the annotated function.
+    pub module: &'static str,
+    /// The annotated function's name.
     pub function: &'static str,
     /// Source file.
     pub file: &'static str,
@@ -83,19 +129,14 @@ impl BrickInfo {
             wire_id: wire_id(crate_name, name),
             category: "Other",
             budget: Budget::None,
-            checks: &[],
+            checks: Checks::new(""),
+            module,
             function,
             file,
             line,
             doc: "",
             backend: Backend::Primary,
         }
-    }
-    /// With a category.
-    #[must_use]
-    pub const fn category(mut self, category: &'static str) -> Self {
-        self.category = category;
-        self
     }
     /// With a budget that is the same for every call (`budget_us = 2000`).
     #[must_use]
@@ -107,24 +148,6 @@ impl BrickInfo {
     #[must_use]
     pub const fn budget_expr(mut self, expr: &'static str) -> Self {
         self.budget = Budget::PerCall { expr };
-        self
-    }
-    /// With contracts.
-    #[must_use]
-    pub const fn checks(mut self, checks: &'static [&'static str]) -> Self {
-        self.checks = checks;
-        self
-    }
-    /// With a doc text.
-    #[must_use]
-    pub const fn doc(mut self, doc: &'static str) -> Self {
-        self.doc = doc;
-        self
-    }
-    /// For a backend.
-    #[must_use]
-    pub const fn backend(mut self, backend: Backend) -> Self {
-        self.backend = backend;
         self
     }
 }
@@ -141,17 +164,6 @@ pub trait BrickId: Copy + Eq + Hash + Debug + Display + FromStr + Send + Sync + 
     fn info(self) -> &'static BrickInfo {
         Self::TABLE[self.index()]
     }
-}
-
-/// Made by `#[brick(id = X)]` for the marker `X` that `bricks!` made.
-#[diagnostic::on_unimplemented(
-    message = "brick `{Self}` is registered by `bricks!` but no `#[brick(id = ...)]` function claims it",
-    label = "registered here, claimed nowhere",
-    note = "exactly one `#[brick(id = {Self})]` without `backend = …` must claim it; claims with a `backend` come on top"
-)]
-pub trait Claim<const BACKEND: u8 = 0> {
-    /// What the claim says of its brick.
-    const INFO: &'static BrickInfo;
 }
 
 /// The crate a `module_path!()` lies in.
