@@ -9,8 +9,35 @@ use crate::quant::{Matrix, dequantise};
 /// 512-bit register, or two of 256 bits; the same for every set so that all agree.
 pub(super) const LANES: usize = 16;
 
-/// The partial sums of one dot product.
-type Lanes = [f32; LANES];
+/// The few vector operations that the loops are made of; `self` is an instruction set's token.
+///
+/// Left to itself the compiler turns register tiles into shuffles (measured: a tenth of the
+/// speed), so these are spelt in intrinsics. What is not a tile is left to the vectoriser.
+pub(super) trait Simd: Copy {
+    /// [`LANES`] numbers.
+    type Vector: Copy;
+
+    fn splat(self, x: f32) -> Self::Vector;
+
+    fn load(self, x: &[f32; LANES]) -> Self::Vector;
+
+    fn store(self, x: Self::Vector, to: &mut [f32; LANES]);
+
+    /// `a * b + c`: in one rounding where the set can, else in two.
+    fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+
+    /// The sum of all lanes, by halving: lanes `i` and `i + 8` first, then `i` and `i + 4`, and so
+    /// on.
+    fn total(self, x: Self::Vector) -> f32;
+
+    /// The end of a vector, filled up with zeros.
+    #[inline(always)]
+    fn load_tail(self, tail: &[f32]) -> Self::Vector {
+        let mut lanes = [0.0; LANES];
+        lanes[..tail.len()].copy_from_slice(tail);
+        self.load(&lanes)
+    }
+}
 
 /// Elements of a row that [`gemv`] dequantises at a time: a multiple of every block and of
 /// [`LANES`], and small enough for four rows to stay in the first-level cache.
@@ -19,112 +46,96 @@ const SEGMENT: usize = 256;
 /// Rows that [`gemv`] takes at a time, so that there are four independent chains of additions.
 const GEMV_ROWS: usize = 4;
 
-/// `a * b + c`, in one rounding or in two.
-pub(super) trait MulAdd {
-    fn mul_add(a: f32, b: f32, c: f32) -> f32;
-}
-
-/// One rounding; fast only where the CPU has the instruction.
-#[cfg(target_arch = "x86_64")]
-pub(super) struct Fused;
-
-#[cfg(target_arch = "x86_64")]
-impl MulAdd for Fused {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-}
-
-/// Two roundings; fast everywhere.
-pub(super) struct Separate;
-
-impl MulAdd for Separate {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
-    }
-}
-
 /// Adds the products of `R` rows with `T` vectors, all of one length, to their partial sums.
 #[inline(always)]
-fn accumulate<M: MulAdd, const R: usize, const T: usize>(
+fn accumulate<S: Simd, const R: usize, const T: usize>(
+    simd: S,
     rows: [&[f32]; R],
     vectors: [&[f32]; T],
-    sums: &mut [[Lanes; T]; R],
-) {
-    let mut local = *sums;
-    let n = rows[0].len() / LANES;
-    let row_chunks = rows.map(|row| &row.as_chunks::<LANES>().0[..n]);
-    let vector_chunks = vectors.map(|vector| &vector.as_chunks::<LANES>().0[..n]);
+    mut sums: [[S::Vector; T]; R],
+) -> [[S::Vector; T]; R] {
+    let len = rows[0].len();
+    let n = len / LANES;
+    let mut row_chunks: [&[[f32; LANES]]; R] = [&[]; R];
+    let mut vector_chunks: [&[[f32; LANES]]; T] = [&[]; T];
+    for r in 0..R {
+        row_chunks[r] = &rows[r].as_chunks().0[..n];
+    }
+    for t in 0..T {
+        vector_chunks[t] = &vectors[t].as_chunks().0[..n];
+    }
+    let mut a = [simd.splat(0.0); R];
     for i in 0..n {
         for r in 0..R {
-            for t in 0..T {
-                for lane in 0..LANES {
-                    local[r][t][lane] = M::mul_add(
-                        row_chunks[r][i][lane],
-                        vector_chunks[t][i][lane],
-                        local[r][t][lane],
-                    );
-                }
-            }
+            a[r] = simd.load(&row_chunks[r][i]);
         }
-    }
-    for r in 0..R {
         for t in 0..T {
-            let row = rows[r].as_chunks::<LANES>().1;
-            let vector = vectors[t].as_chunks::<LANES>().1;
-            for (sum, (&a, &b)) in local[r][t].iter_mut().zip(row.iter().zip(vector)) {
-                *sum = M::mul_add(a, b, *sum);
+            let b = simd.load(&vector_chunks[t][i]);
+            for r in 0..R {
+                sums[r][t] = simd.mul_add(a[r], b, sums[r][t]);
             }
         }
     }
-    *sums = local;
-}
-
-/// The total of the partial sums, by halving: always in this order.
-#[inline(always)]
-fn total(mut lanes: Lanes) -> f32 {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
+    let tail = n * LANES;
+    if tail < len {
+        for r in 0..R {
+            a[r] = simd.load_tail(&rows[r][tail..]);
         }
-        width /= 2;
+        for t in 0..T {
+            let b = simd.load_tail(&vectors[t][tail..]);
+            for r in 0..R {
+                sums[r][t] = simd.mul_add(a[r], b, sums[r][t]);
+            }
+        }
     }
-    lanes[0]
+    sums
 }
 
 #[inline(always)]
-pub(super) fn gemv<M: MulAdd>(w: &Matrix<'_>, first_row: usize, x: &[f32], y: &mut [f32]) {
+pub(super) fn gemv<S: Simd>(simd: S, w: &Matrix<'_>, first_row: usize, x: &[f32], y: &mut [f32]) {
     let (groups, rest) = y.as_chunks_mut::<GEMV_ROWS>();
     let first_of_rest = first_row + groups.len() * GEMV_ROWS;
     for (i, group) in groups.iter_mut().enumerate() {
-        *group = dot_rows::<M, GEMV_ROWS>(w, first_row + i * GEMV_ROWS, x);
+        *group = dot_rows::<S, GEMV_ROWS>(simd, w, first_row + i * GEMV_ROWS, x);
     }
     for (i, y) in rest.iter_mut().enumerate() {
-        [*y] = dot_rows::<M, 1>(w, first_of_rest + i, x);
+        [*y] = dot_rows::<S, 1>(simd, w, first_of_rest + i, x);
     }
 }
 
 /// `R` consecutive rows of `w`, times `x`.
 #[inline(always)]
-fn dot_rows<M: MulAdd, const R: usize>(w: &Matrix<'_>, first_row: usize, x: &[f32]) -> [f32; R] {
+fn dot_rows<S: Simd, const R: usize>(
+    simd: S,
+    w: &Matrix<'_>,
+    first_row: usize,
+    x: &[f32],
+) -> [f32; R] {
     let format = w.format();
     let segment_bytes = SEGMENT / format.block_elems() * format.block_bytes();
-    let mut rows: [&[u8]; R] =
-        std::array::from_fn(|r| w.rows_bytes(first_row + r..first_row + r + 1));
-    let mut weights = [[0.0f32; SEGMENT]; R];
-    let mut sums = [[[0.0; LANES]; 1]; R];
-    for x in x.chunks(SEGMENT) {
-        for (weights, row) in weights.iter_mut().zip(&mut rows) {
-            let (segment, rest) = row.split_at(segment_bytes.min(row.len()));
-            dequantise(format, segment, &mut weights[..x.len()]);
-            *row = rest;
-        }
-        accumulate::<M, R, 1>(weights.each_ref().map(|w| &w[..x.len()]), [x], &mut sums);
+    let mut bytes = [&[][..]; R];
+    for r in 0..R {
+        bytes[r] = w.rows_bytes(first_row + r..first_row + r + 1);
     }
-    sums.map(|[lanes]| total(lanes))
+    let mut weights = [[0.0f32; SEGMENT]; R];
+    let mut sums = [[simd.splat(0.0)]; R];
+    for x in x.chunks(SEGMENT) {
+        for (weights, bytes) in weights.iter_mut().zip(&mut bytes) {
+            let (segment, rest) = bytes.split_at(segment_bytes.min(bytes.len()));
+            dequantise(format, segment, &mut weights[..x.len()]);
+            *bytes = rest;
+        }
+        let mut rows = [&[][..]; R];
+        for r in 0..R {
+            rows[r] = &weights[r][..x.len()];
+        }
+        sums = accumulate::<S, R, 1>(simd, rows, [x], sums);
+    }
+    let mut out = [0.0; R];
+    for r in 0..R {
+        out[r] = simd.total(sums[r][0]);
+    }
+    out
 }
 
 #[inline(always)]
@@ -135,7 +146,8 @@ pub(super) fn dequantise_rows(w: &Matrix<'_>, first_row: usize, out: &mut [f32])
 
 /// See [`super::Isa::gemm_tile`]; in register tiles of `R` rows by `T` vectors.
 #[inline(always)]
-pub(super) fn gemm_tile<M: MulAdd, const R: usize, const T: usize>(
+pub(super) fn gemm_tile<S: Simd, const R: usize, const T: usize>(
+    simd: S,
     k: usize,
     panel: &[f32],
     x: &[f32],
@@ -144,18 +156,19 @@ pub(super) fn gemm_tile<M: MulAdd, const R: usize, const T: usize>(
     let n_rows = panel.len() / k.max(1);
     let mut row = 0;
     while row + R <= n_rows {
-        tokens::<M, R, T>(k, panel, row, x, out);
+        tokens::<S, R, T>(simd, k, panel, row, x, out);
         row += R;
     }
     while row < n_rows {
-        tokens::<M, 1, T>(k, panel, row, x, out);
+        tokens::<S, 1, T>(simd, k, panel, row, x, out);
         row += 1;
     }
 }
 
 /// `R` rows of the panel from `row` on, against all of `x`.
 #[inline(always)]
-fn tokens<M: MulAdd, const R: usize, const T: usize>(
+fn tokens<S: Simd, const R: usize, const T: usize>(
+    simd: S,
     k: usize,
     panel: &[f32],
     row: usize,
@@ -165,17 +178,18 @@ fn tokens<M: MulAdd, const R: usize, const T: usize>(
     let n_tokens = x.len() / k;
     let mut token = 0;
     while token + T <= n_tokens {
-        register_tile::<M, R, T>(k, panel, row, x, token, out);
+        register_tile::<S, R, T>(simd, k, panel, row, x, token, out);
         token += T;
     }
     while token < n_tokens {
-        register_tile::<M, R, 1>(k, panel, row, x, token, out);
+        register_tile::<S, R, 1>(simd, k, panel, row, x, token, out);
         token += 1;
     }
 }
 
 #[inline(always)]
-fn register_tile<M: MulAdd, const R: usize, const T: usize>(
+fn register_tile<S: Simd, const R: usize, const T: usize>(
+    simd: S,
     k: usize,
     panel: &[f32],
     row: usize,
@@ -184,60 +198,71 @@ fn register_tile<M: MulAdd, const R: usize, const T: usize>(
     out: &mut [f32],
 ) {
     let n_rows = panel.len() / k;
-    let rows: [&[f32]; R] = std::array::from_fn(|r| &panel[(row + r) * k..][..k]);
-    let vectors: [&[f32]; T] = std::array::from_fn(|t| &x[(token + t) * k..][..k]);
-    let mut sums = [[[0.0; LANES]; T]; R];
-    accumulate::<M, R, T>(rows, vectors, &mut sums);
-    for (r, sums) in sums.into_iter().enumerate() {
-        for (t, lanes) in sums.into_iter().enumerate() {
-            out[(token + t) * n_rows + row + r] = total(lanes);
+    let mut rows = [&[][..]; R];
+    for r in 0..R {
+        rows[r] = &panel[(row + r) * k..][..k];
+    }
+    let mut vectors = [&[][..]; T];
+    for t in 0..T {
+        vectors[t] = &x[(token + t) * k..][..k];
+    }
+    let sums = accumulate::<S, R, T>(simd, rows, vectors, [[simd.splat(0.0); T]; R]);
+    for t in 0..T {
+        let out = &mut out[(token + t) * n_rows + row..][..R];
+        for r in 0..R {
+            out[r] = simd.total(sums[r][t]);
         }
     }
 }
 
-/// See [`super::Isa::weighted_sum`]. Each stripe of columns stays in registers over all rows.
+/// See [`super::Isa::weighted_sum`]. A stripe of columns stays in registers over all rows.
 #[inline(always)]
-pub(super) fn weighted_sum<M: MulAdd>(weights: &[f32], rows: &[f32], out: &mut [f32]) {
+pub(super) fn weighted_sum<S: Simd>(simd: S, weights: &[f32], rows: &[f32], out: &mut [f32]) {
     const STRIPE: usize = 4 * LANES;
     let cols = out.len();
-    let (stripes, rest) = out.as_chunks_mut::<STRIPE>();
-    let first_of_rest = stripes.len() * STRIPE;
-    for (i, stripe) in stripes.iter_mut().enumerate() {
-        let mut sums = *stripe;
-        for (&weight, row) in weights.iter().zip(rows.chunks_exact(cols)) {
-            let values = &row[i * STRIPE..][..STRIPE];
-            for (sum, &value) in sums.iter_mut().zip(values) {
-                *sum = M::mul_add(weight, value, *sum);
-            }
-        }
-        *stripe = sums;
+    let mut first = 0;
+    while first + STRIPE <= cols {
+        weighted_stripe::<S, 4>(simd, weights, rows, first, out);
+        first += STRIPE;
     }
-    if !rest.is_empty() {
+    while first + LANES <= cols {
+        weighted_stripe::<S, 1>(simd, weights, rows, first, out);
+        first += LANES;
+    }
+    if first < cols {
+        let mut sums = simd.load_tail(&out[first..]);
         for (&weight, row) in weights.iter().zip(rows.chunks_exact(cols)) {
-            for (sum, &value) in rest.iter_mut().zip(&row[first_of_rest..]) {
-                *sum = M::mul_add(weight, value, *sum);
-            }
+            sums = simd.mul_add(simd.splat(weight), simd.load_tail(&row[first..]), sums);
         }
+        let mut lanes = [0.0; LANES];
+        simd.store(sums, &mut lanes);
+        out[first..].copy_from_slice(&lanes[..cols - first]);
     }
 }
 
-/// The loops as they come out for any CPU of the target.
-pub(super) mod portable {
-    use super::{Matrix, Separate};
-
-    pub(in crate::arch) fn gemv(w: &Matrix<'_>, first_row: usize, x: &[f32], y: &mut [f32]) {
-        super::gemv::<Separate>(w, first_row, x, y);
+/// `N * LANES` columns from `first` on.
+#[inline(always)]
+fn weighted_stripe<S: Simd, const N: usize>(
+    simd: S,
+    weights: &[f32],
+    rows: &[f32],
+    first: usize,
+    out: &mut [f32],
+) {
+    let cols = out.len();
+    let out = &mut out[first..][..N * LANES].as_chunks_mut::<LANES>().0[..N];
+    let mut sums = [simd.splat(0.0); N];
+    for i in 0..N {
+        sums[i] = simd.load(&out[i]);
     }
-
-    pub(in crate::arch) fn dequantise_rows(w: &Matrix<'_>, first_row: usize, out: &mut [f32]) {
-        super::dequantise_rows(w, first_row, out);
+    for (&weight, row) in weights.iter().zip(rows.chunks_exact(cols)) {
+        let weight = simd.splat(weight);
+        let values = &row[first..][..N * LANES].as_chunks::<LANES>().0[..N];
+        for i in 0..N {
+            sums[i] = simd.mul_add(weight, simd.load(&values[i]), sums[i]);
+        }
     }
-
-    pub(in crate::arch) fn gemm_tile(k: usize, panel: &[f32], x: &[f32], out: &mut [f32]) {
-        super::gemm_tile::<Separate, 2, 1>(k, panel, x, out);
-    }
-
-    pub(in crate::arch) fn weighted_sum(weights: &[f32], rows: &[f32], out: &mut [f32]) {
-        super::weighted_sum::<Separate>(weights, rows, out);
+    for i in 0..N {
+        simd.store(sums[i], &mut out[i]);
     }
 }

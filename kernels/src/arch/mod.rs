@@ -1,7 +1,8 @@
 //! The inner loops, once per instruction set.
 //!
-//! The loops themselves are plain Rust in [`all`]; the modules beside it compile them again with
-//! an instruction set switched on. A set is used through a token (`Avx2`) whose constructor
+//! The loops are plain Rust in [`all`], over the few vector operations of a [`all::Simd`]; the
+//! modules beside it supply those operations and compile the loops with an instruction set
+//! switched on. A set is used through a token ([`Portable`], `Avx2`, `Avx512`) whose constructor
 //! answers `None` where the CPU lacks it, so holding the token is the proof that its functions may
 //! be called. [`Isa::detect`] picks the best once per process.
 //!
@@ -11,11 +12,13 @@
 //! or spread over threads. A faster kernel that adds otherwise slots in as a method here.
 
 mod all;
+mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 use std::sync::OnceLock;
 
+use self::portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use self::x86_64::{Avx2, Avx512};
 use crate::quant::Matrix;
@@ -24,7 +27,7 @@ use crate::quant::Matrix;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Isa {
     /// What every CPU of the target has; multiply and add, each rounded.
-    Portable,
+    Portable(Portable),
     /// 256-bit vectors, fused multiply-add.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
@@ -37,7 +40,7 @@ pub(crate) enum Isa {
 macro_rules! dispatch {
     ($isa:expr, $function:ident($($argument:expr),*)) => {
         match $isa {
-            Isa::Portable => all::portable::$function($($argument),*),
+            Isa::Portable(portable) => portable.$function($($argument),*),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2(avx2) => avx2.$function($($argument),*),
             #[cfg(target_arch = "x86_64")]
@@ -50,12 +53,12 @@ impl Isa {
     /// The best set of this CPU.
     pub(crate) fn detect() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().pop().unwrap_or(Self::Portable))
+        *BEST.get_or_init(|| Self::available().pop().unwrap_or(Self::Portable(Portable)))
     }
 
     /// Every set that this CPU has, the best last.
     fn available() -> Vec<Self> {
-        let mut sets = vec![Self::Portable];
+        let mut sets = vec![Self::Portable(Portable)];
         #[cfg(target_arch = "x86_64")]
         {
             sets.extend(Avx2::new().map(Self::Avx2));

@@ -20,10 +20,13 @@ const _: () = assert!(size_of::<BlockQ4_0>() == 18 && align_of::<BlockQ4_0>() ==
 impl Block<32> for BlockQ4_0 {
     #[inline(always)]
     fn dequantise(&self, out: &mut [f32; 32]) {
-        let d = self.d.to_f32();
+        let (d, qs) = (self.d.to_f32(), self.qs);
+        let (low, high) = out.split_at_mut(16);
         for j in 0..16 {
-            out[j] = (i32::from(self.qs[j] & 15) - 8) as f32 * d;
-            out[j + 16] = (i32::from(self.qs[j] >> 4) - 8) as f32 * d;
+            low[j] = f32::from((qs[j] & 15) as i8 - 8) * d;
+        }
+        for j in 0..16 {
+            high[j] = f32::from((qs[j] >> 4) as i8 - 8) * d;
         }
     }
 
@@ -49,10 +52,13 @@ const _: () = assert!(size_of::<BlockQ4_1>() == 20 && align_of::<BlockQ4_1>() ==
 impl Block<32> for BlockQ4_1 {
     #[inline(always)]
     fn dequantise(&self, out: &mut [f32; 32]) {
-        let (d, m) = (self.d.to_f32(), self.m.to_f32());
+        let (d, m, qs) = (self.d.to_f32(), self.m.to_f32(), self.qs);
+        let (low, high) = out.split_at_mut(16);
         for j in 0..16 {
-            out[j] = f32::from(self.qs[j] & 15) * d + m;
-            out[j + 16] = f32::from(self.qs[j] >> 4) * d + m;
+            low[j] = f32::from(qs[j] & 15) * d + m;
+        }
+        for j in 0..16 {
+            high[j] = f32::from(qs[j] >> 4) * d + m;
         }
     }
 

@@ -32,9 +32,13 @@ impl Block<256> for BlockQ4K {
             let (scale_high, min_high) = scale_and_min(&self.scales, 2 * c + 1);
             let (d_low, m_low) = (d * scale_low, dmin * min_low);
             let (d_high, m_high) = (d * scale_high, dmin * min_high);
+            let qs = *qs;
+            let (low, high) = out.split_at_mut(32);
             for l in 0..32 {
-                out[l] = d_low * f32::from(qs[l] & 15) - m_low;
-                out[l + 32] = d_high * f32::from(qs[l] >> 4) - m_high;
+                low[l] = d_low * f32::from(qs[l] & 15) - m_low;
+            }
+            for l in 0..32 {
+                high[l] = d_high * f32::from(qs[l] >> 4) - m_high;
             }
         }
     }

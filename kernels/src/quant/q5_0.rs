@@ -22,13 +22,16 @@ const _: () = assert!(size_of::<BlockQ5_0>() == 22 && align_of::<BlockQ5_0>() ==
 impl Block<32> for BlockQ5_0 {
     #[inline(always)]
     fn dequantise(&self, out: &mut [f32; 32]) {
-        let d = self.d.to_f32();
+        let (d, qs) = (self.d.to_f32(), self.qs);
         let qh = u32::from_le_bytes(self.qh);
+        let (low, high) = out.split_at_mut(16);
         for j in 0..16 {
-            let low = u32::from(self.qs[j] & 15) | ((qh >> j) & 1) << 4;
-            let high = u32::from(self.qs[j] >> 4) | ((qh >> (j + 16)) & 1) << 4;
-            out[j] = (low as i32 - 16) as f32 * d;
-            out[j + 16] = (high as i32 - 16) as f32 * d;
+            let q = u32::from(qs[j] & 15) | ((qh >> j) & 1) << 4;
+            low[j] = (q as i32 - 16) as f32 * d;
+        }
+        for j in 0..16 {
+            let q = u32::from(qs[j] >> 4) | ((qh >> (j + 16)) & 1) << 4;
+            high[j] = (q as i32 - 16) as f32 * d;
         }
     }
 

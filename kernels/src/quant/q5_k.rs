@@ -34,12 +34,15 @@ impl Block<256> for BlockQ5K {
             let (scale_high, min_high) = scale_and_min(&self.scales, 2 * c + 1);
             let (d_low, m_low) = (d * scale_low, dmin * min_low);
             let (d_high, m_high) = (d * scale_high, dmin * min_high);
+            let (qs, qh) = (*qs, self.qh);
+            let (low, high) = out.split_at_mut(32);
             for l in 0..32 {
-                let fifth = self.qh[l] >> (2 * c);
-                let low = qs[l] & 15 | (fifth & 1) << 4;
-                let high = qs[l] >> 4 | (fifth & 2) << 3;
-                out[l] = d_low * f32::from(low) - m_low;
-                out[l + 32] = d_high * f32::from(high) - m_high;
+                let q = qs[l] & 15 | (qh[l] >> (2 * c) & 1) << 4;
+                low[l] = d_low * f32::from(q) - m_low;
+            }
+            for l in 0..32 {
+                let q = qs[l] >> 4 | (qh[l] >> (2 * c + 1) & 1) << 4;
+                high[l] = d_high * f32::from(q) - m_high;
             }
         }
     }

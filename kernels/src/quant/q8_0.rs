@@ -22,9 +22,9 @@ const _: () = assert!(size_of::<BlockQ8_0>() == 34 && align_of::<BlockQ8_0>() ==
 impl Block<32> for BlockQ8_0 {
     #[inline(always)]
     fn dequantise(&self, out: &mut [f32; 32]) {
-        let d = self.d.to_f32();
-        for (out, &q) in out.iter_mut().zip(&self.qs) {
-            *out = f32::from(q) * d;
+        let (d, qs) = (self.d.to_f32(), self.qs);
+        for j in 0..32 {
+            out[j] = f32::from(qs[j]) * d;
         }
     }
 

@@ -1,7 +1,12 @@
 //! 512-bit vectors with fused multiply-add.
 
-use super::compile_loops;
-use crate::arch::all::{self, Fused};
+use std::arch::x86_64::{
+    __m512, _mm256_add_ps, _mm512_castps512_ps256, _mm512_extractf32x8_ps, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
+};
+
+use super::{compile_loops, total_of_eight};
+use crate::arch::all::{self, LANES, Simd};
 use crate::quant::Matrix;
 
 /// Proof that this CPU has AVX-512 (F, BW, DQ, VL), AVX2 and FMA.
@@ -18,6 +23,43 @@ impl Avx512 {
             && is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma");
         has.then_some(Self(()))
+    }
+}
+
+impl Simd for Avx512 {
+    type Vector = __m512;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::Vector {
+        // SAFETY: `self` exists only where `new` found AVX-512F.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::Vector {
+        // SAFETY: `self` exists only where `new` found AVX-512F; `x` holds the 16 numbers read.
+        unsafe { _mm512_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, x: Self::Vector, to: &mut [f32; LANES]) {
+        // SAFETY: `self` exists only where `new` found AVX-512F; `to` has room for 16 numbers.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+        // SAFETY: `self` exists only where `new` found AVX-512F.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn total(self, x: Self::Vector) -> f32 {
+        // SAFETY: `self` exists only where `new` found AVX-512F and DQ, which include AVX.
+        unsafe {
+            let (low, high) = (_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x));
+            total_of_eight(_mm256_add_ps(low, high))
+        }
     }
 }
 

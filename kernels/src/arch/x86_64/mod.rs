@@ -1,4 +1,9 @@
-//! x86-64: the plain loops, compiled again for wider vectors.
+//! x86-64: the loops over 256-bit and over 512-bit vectors.
+
+use std::arch::x86_64::{
+    __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps,
+    _mm256_castps256_ps128, _mm256_extractf128_ps,
+};
 
 mod avx2;
 mod avx512;
@@ -6,7 +11,7 @@ mod avx512;
 pub(crate) use self::avx2::Avx2;
 pub(crate) use self::avx512::Avx512;
 
-/// The methods of a token: the plain loops, compiled with `$features`, in register tiles of
+/// The methods of a token: the loops, compiled with `$features`, in register tiles of
 /// `$rows` by `$tokens`. The token's constructor must have found every one of the features.
 macro_rules! compile_loops {
     ($token:ident, $features:literal, $rows:literal x $tokens:literal) => {
@@ -19,11 +24,17 @@ macro_rules! compile_loops {
                 y: &mut [f32],
             ) {
                 #[target_feature(enable = $features)]
-                fn compiled(w: &Matrix<'_>, first_row: usize, x: &[f32], y: &mut [f32]) {
-                    all::gemv::<Fused>(w, first_row, x, y);
+                fn compiled(
+                    simd: $token,
+                    w: &Matrix<'_>,
+                    first_row: usize,
+                    x: &[f32],
+                    y: &mut [f32],
+                ) {
+                    all::gemv(simd, w, first_row, x, y);
                 }
                 // SAFETY: `self` exists only where `new` found the features.
-                unsafe { compiled(w, first_row, x, y) }
+                unsafe { compiled(self, w, first_row, x, y) }
             }
 
             pub(in crate::arch) fn dequantise_rows(
@@ -48,11 +59,11 @@ macro_rules! compile_loops {
                 out: &mut [f32],
             ) {
                 #[target_feature(enable = $features)]
-                fn compiled(k: usize, panel: &[f32], x: &[f32], out: &mut [f32]) {
-                    all::gemm_tile::<Fused, $rows, $tokens>(k, panel, x, out);
+                fn compiled(simd: $token, k: usize, panel: &[f32], x: &[f32], out: &mut [f32]) {
+                    all::gemm_tile::<_, $rows, $tokens>(simd, k, panel, x, out);
                 }
                 // SAFETY: `self` exists only where `new` found the features.
-                unsafe { compiled(k, panel, x, out) }
+                unsafe { compiled(self, k, panel, x, out) }
             }
 
             pub(in crate::arch) fn weighted_sum(
@@ -62,13 +73,30 @@ macro_rules! compile_loops {
                 out: &mut [f32],
             ) {
                 #[target_feature(enable = $features)]
-                fn compiled(weights: &[f32], rows: &[f32], out: &mut [f32]) {
-                    all::weighted_sum::<Fused>(weights, rows, out);
+                fn compiled(simd: $token, weights: &[f32], rows: &[f32], out: &mut [f32]) {
+                    all::weighted_sum(simd, weights, rows, out);
                 }
                 // SAFETY: `self` exists only where `new` found the features.
-                unsafe { compiled(weights, rows, out) }
+                unsafe { compiled(self, weights, rows, out) }
             }
         }
     };
 }
 use compile_loops;
+
+/// The sum of eight lanes, by halving.
+///
+/// # Safety
+/// The CPU has AVX.
+#[inline(always)]
+unsafe fn total_of_eight(eight: __m256) -> f32 {
+    // SAFETY: AVX, and the SSE that it includes, by this function's own condition.
+    unsafe {
+        let four = _mm_add_ps(
+            _mm256_castps256_ps128(eight),
+            _mm256_extractf128_ps::<1>(eight),
+        );
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+    }
+}

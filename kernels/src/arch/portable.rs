@@ -1,0 +1,67 @@
+//! What every CPU has: arrays, left to the compiler's vectoriser.
+
+use super::all::{self, LANES, Simd};
+use crate::quant::Matrix;
+
+/// The token of the set that is always there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portable;
+
+impl Simd for Portable {
+    type Vector = [f32; LANES];
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::Vector {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::Vector {
+        *x
+    }
+
+    #[inline(always)]
+    fn store(self, x: Self::Vector, to: &mut [f32; LANES]) {
+        *to = x;
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::Vector, b: Self::Vector, mut c: Self::Vector) -> Self::Vector {
+        for i in 0..LANES {
+            c[i] += a[i] * b[i];
+        }
+        c
+    }
+
+    #[inline(always)]
+    fn total(self, x: Self::Vector) -> f32 {
+        let mut eight = [0.0; 8];
+        for i in 0..8 {
+            eight[i] = x[i] + x[i + 8];
+        }
+        let mut four = [0.0; 4];
+        for i in 0..4 {
+            four[i] = eight[i] + eight[i + 4];
+        }
+        (four[0] + four[2]) + (four[1] + four[3])
+    }
+}
+
+impl Portable {
+    pub(super) fn gemv(self, w: &Matrix<'_>, first_row: usize, x: &[f32], y: &mut [f32]) {
+        all::gemv(self, w, first_row, x, y);
+    }
+
+    pub(super) fn dequantise_rows(self, w: &Matrix<'_>, first_row: usize, out: &mut [f32]) {
+        all::dequantise_rows(w, first_row, out);
+    }
+
+    pub(super) fn gemm_tile(self, k: usize, panel: &[f32], x: &[f32], out: &mut [f32]) {
+        // Sixteen partial sums are four registers of SSE2 or NEON: tiles of one keep them there.
+        all::gemm_tile::<_, 1, 1>(self, k, panel, x, out);
+    }
+
+    pub(super) fn weighted_sum(self, weights: &[f32], rows: &[f32], out: &mut [f32]) {
+        all::weighted_sum(self, weights, rows, out);
+    }
+}
