@@ -1,6 +1,6 @@
 //! The command line: one enum of commands, each with its own arguments.
 
-use crate::commands::{inspect, tokenize};
+use crate::commands::{inspect, run, tokenize};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -22,6 +22,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
     Inspect(inspect::Args),
     Tokenize(tokenize::Args),
 }
@@ -33,6 +34,7 @@ impl Cli {
     /// What stopped it; with `{:#}` one line.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
+            Command::Run(args) => run::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Tokenize(args) => tokenize::run(&args),
         }

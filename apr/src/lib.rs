@@ -4,12 +4,15 @@
 //! From file to text, in the order data goes through:
 //! - [`gguf`]: the file, memory-mapped, every length and offset checked before use;
 //! - [`arch`]: the architectures that can be run, their hyperparameters and tensors;
-//! - [`tokenizer`]: text to token ids and back, as the file's vocabulary asks for it.
+//! - [`tokenizer`]: text to token ids and back, as the file's vocabulary asks for it;
+//! - [`model`]: weights borrowed from the file, and a session that runs them.
 
 pub mod arch;
 pub mod cli;
 pub mod commands;
 pub mod gguf;
 pub mod inspect;
+pub mod model;
 pub mod model_file;
+pub mod progress;
 pub mod tokenizer;

@@ -1,4 +1,6 @@
 //! One file for each command: its arguments and what it does with them.
 
+mod engine;
 pub mod inspect;
+pub mod run;
 pub mod tokenize;

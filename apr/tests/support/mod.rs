@@ -19,6 +19,14 @@ pub fn tiny_llama() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny-llama.gguf")
 }
 
+/// One of the tiny models with random weights: `tiny-llama`, which is built in, or a golden one.
+pub fn tiny(name: &str) -> PathBuf {
+    match name {
+        "tiny-llama" => tiny_llama(),
+        _ => golden(&format!("{name}.gguf")),
+    }
+}
+
 pub fn json(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap();
     serde_json::from_str(&text).unwrap()

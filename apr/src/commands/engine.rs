@@ -1,0 +1,100 @@
+//! A model that is loaded and the threads to run it on: what `run` and `profile` share.
+
+use crate::model::{Model, ModelError};
+use crate::model_file::ModelArg;
+use crate::progress::Progress;
+use crate::tokenizer::{EncodeOptions, Tokenizer};
+use anyhow::{Context, Result};
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+/// `--threads`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ThreadArgs {
+    /// Threads to compute with [default: as many as the machine has cores]
+    #[arg(short, long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+/// A loaded model with its vocabulary.
+pub(super) struct Engine<'a> {
+    /// The file's path, or what is said of the embedded model.
+    pub(super) name: &'a str,
+    /// Weights and settings.
+    pub(super) model: Model<'a>,
+    /// The vocabulary.
+    pub(super) tokenizer: Tokenizer,
+    /// From opening the file to both being ready.
+    pub(super) load_time: Duration,
+}
+
+/// Loads the model and runs `body` with it on a pool of `threads`.
+///
+/// `body` runs on a thread of the pool: from outside it, each kernel would have to wake one and
+/// wait for it, which takes longer than a small kernel.
+///
+/// # Errors
+/// Whatever is wrong with the file, or what `body` returns.
+pub(super) fn with<R: Send>(
+    model: &ModelArg,
+    threads: &ThreadArgs,
+    body: impl FnOnce(&Engine<'_>) -> Result<R> + Send,
+) -> Result<R> {
+    let clock = Instant::now();
+    let progress = Progress::new("loading the model", 0);
+    let file = model.open()?;
+    let in_file = || file.name().to_owned();
+    let gguf = file.parse()?;
+    let engine = Engine {
+        name: file.name(),
+        model: Model::load(&gguf).with_context(in_file)?,
+        tokenizer: Tokenizer::from_gguf(&gguf).with_context(in_file)?,
+        load_time: clock.elapsed(),
+    };
+    drop(progress);
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.threads.map_or(0, NonZeroUsize::get))
+        .build()
+        .context("cannot start the threads")?
+        .install(|| body(&engine))
+}
+
+impl Engine<'_> {
+    /// `general.architecture` of the model.
+    pub(super) fn architecture(&self) -> &'static str {
+        self.model.config().architecture.name()
+    }
+
+    /// The tokens of a prompt, special ones included.
+    ///
+    /// # Errors
+    /// If the text can't be tokenised, or nothing is left of it.
+    pub(super) fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
+        let ids = self.tokenizer.encode(prompt, EncodeOptions::default())?;
+        if ids.is_empty() {
+            return Err(ModelError::EmptyPrompt.into());
+        }
+        Ok(ids)
+    }
+
+    /// How many tokens may follow a prompt of `n_prompt`: what was asked for, or `default` as far
+    /// as the context allows.
+    ///
+    /// # Errors
+    /// If prompt and generation do not fit the model's context.
+    pub(super) fn max_tokens(
+        &self,
+        n_prompt: usize,
+        asked: Option<usize>,
+        default: usize,
+    ) -> Result<usize, ModelError> {
+        let context = self.model.config().context_length;
+        let too_long = |asked| ModelError::Context { asked, context };
+        let room = context.checked_sub(n_prompt).ok_or(too_long(n_prompt))?;
+        match asked {
+            Some(asked) if asked > room => Err(too_long(n_prompt.saturating_add(asked))),
+            Some(asked) => Ok(asked),
+            None => Ok(default.min(room)),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Token after token: feed, choose, turn into text.
+
+use super::{ModelError, Session};
+use crate::tokenizer::{Tokenizer, Utf8Stream};
+use brick_kernels::sampling::Sampler;
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// As many tokens as asked for.
+    Length,
+    /// The model ended the text, or its turn.
+    End,
+}
+
+impl Stop {
+    /// `"length"` or `"end"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::End => "end",
+        }
+    }
+}
+
+/// One step of a generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// The token chosen.
+    pub id: u32,
+    /// The text that is certain now: nothing while a character is incomplete.
+    pub text: String,
+}
+
+/// A generation in progress: what follows a prompt that was fed to the session.
+///
+/// The first token comes from the logits of the prompt; each further one feeds its predecessor.
+pub struct Generator<'s, 'm> {
+    session: &'s mut Session<'m>,
+    tokenizer: &'s Tokenizer,
+    sampler: Sampler,
+    utf8: Utf8Stream,
+    bytes: Vec<u8>,
+    last: Option<u32>,
+    left: usize,
+    stop: Stop,
+}
+
+impl<'s, 'm> Generator<'s, 'm> {
+    /// Continues what was fed to `session`, `prompt` being its tokens (the sampler's repetition
+    /// penalty looks at them), for at most `max_tokens`.
+    pub fn new(
+        session: &'s mut Session<'m>,
+        tokenizer: &'s Tokenizer,
+        mut sampler: Sampler,
+        prompt: &[u32],
+        max_tokens: usize,
+    ) -> Self {
+        for &token in prompt {
+            sampler.accept(token);
+        }
+        Self {
+            session,
+            tokenizer,
+            sampler,
+            utf8: Utf8Stream::new(),
+            bytes: Vec::new(),
+            last: None,
+            left: max_tokens,
+            stop: Stop::Length,
+        }
+    }
+
+    /// The next token; `None` when the generation is over. A token that ends the text is not
+    /// returned.
+    ///
+    /// # Errors
+    /// If a kernel refuses, the logits hold NaN, or the session is full.
+    pub fn step(&mut self) -> Result<Option<Decoded>, ModelError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let logits = match self.last {
+            None => self.session.logits(),
+            Some(last) => self.session.feed(&[last])?,
+        };
+        let id = self.sampler.sample(logits)?;
+        if self.tokenizer.is_end(id) {
+            self.left = 0;
+            self.stop = Stop::End;
+            return Ok(None);
+        }
+        self.sampler.accept(id);
+        self.last = Some(id);
+        self.left -= 1;
+        let mut text = String::new();
+        self.bytes.clear();
+        self.tokenizer.decode_into(id, &mut self.bytes)?;
+        self.utf8.push(&self.bytes, &mut text);
+        Ok(Some(Decoded { id, text }))
+    }
+
+    /// Ends the text: what is left of it (U+FFFD for a character left incomplete), and why.
+    pub fn finish(mut self) -> (String, Stop) {
+        let mut text = String::new();
+        self.utf8.finish(&mut text);
+        (text, self.stop)
+    }
+}

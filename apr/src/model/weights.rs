@@ -1,0 +1,185 @@
+//! The weights of a model, borrowed from its file.
+
+use super::ModelError;
+use crate::arch::{ArchError, Config};
+use crate::gguf::{Gguf, Tensor};
+use brick_kernels::projection::{GateUpWeights, QkvWeights};
+use brick_kernels::quant::Matrix;
+use brick_kernels::rope::Rope;
+
+/// A model that can be run: its settings, and its weights as they lie in the file. Vectors (norms,
+/// biases) are copied, matrices are not.
+#[derive(Debug)]
+pub struct Model<'a> {
+    config: Config,
+    embedding: Matrix<'a>,
+    /// `[n_embd]`.
+    output_norm: Vec<f32>,
+    /// `[n_vocab, n_embd]`; the embedding itself where the file has no `output.weight`.
+    head: Matrix<'a>,
+    layers: Vec<Layer<'a>>,
+    /// The angles of global and of local layers; the same twice where there are no local ones.
+    ropes: [Rope; 2],
+}
+
+/// The weights of one layer. Norms are `[n_embd]`, those of queries and keys `[head_dim]`.
+#[derive(Debug)]
+pub(super) struct Layer<'a> {
+    pub(super) attn_norm: Vec<f32>,
+    q: Matrix<'a>,
+    k: Matrix<'a>,
+    v: Matrix<'a>,
+    q_bias: Option<Vec<f32>>,
+    k_bias: Option<Vec<f32>>,
+    v_bias: Option<Vec<f32>>,
+    pub(super) q_norm: Option<Vec<f32>>,
+    pub(super) k_norm: Option<Vec<f32>>,
+    pub(super) output: Matrix<'a>,
+    pub(super) post_attention_norm: Option<Vec<f32>>,
+    pub(super) ffn_norm: Vec<f32>,
+    pub(super) gate_up: GateUpWeights<'a>,
+    pub(super) down: Matrix<'a>,
+    pub(super) post_ffw_norm: Option<Vec<f32>>,
+}
+
+impl<'a> Model<'a> {
+    /// Checks that `gguf` has what its architecture needs, and borrows it. Weights are not read.
+    ///
+    /// # Errors
+    /// The first thing that is missing or wrong.
+    pub fn load(gguf: &Gguf<'a>) -> Result<Self, ModelError> {
+        let config = Config::load(gguf)?;
+        let tensors = Tensors {
+            gguf,
+            architecture: config.architecture.name(),
+        };
+        let embedding = tensors.matrix("token_embd.weight")?;
+        let head = match gguf.tensor("output.weight") {
+            Some(head) => head.matrix()?,
+            None => embedding,
+        };
+        let layers = (0..config.n_layers).map(|index| Layer::load(&tensors, index));
+        let freq_factors = tensors.find_vector("rope_freqs.weight")?;
+        let rope = |layer| Rope::new(&config.rope(layer, freq_factors.as_deref()));
+        let global = (0..config.n_layers).find(|&layer| config.window(layer).is_none());
+        let local = (0..config.n_layers).find(|&layer| config.window(layer).is_some());
+        Ok(Self {
+            embedding,
+            output_norm: tensors.vector("output_norm.weight")?,
+            head,
+            layers: layers.collect::<Result<_, _>>()?,
+            ropes: [rope(global.unwrap_or(0))?, rope(local.unwrap_or(0))?],
+            config,
+        })
+    }
+
+    /// The hyperparameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Tokens of the vocabulary: the length of the logits.
+    pub fn n_vocab(&self) -> usize {
+        self.config.n_vocab
+    }
+
+    pub(super) fn embedding(&self) -> &Matrix<'a> {
+        &self.embedding
+    }
+
+    pub(super) fn layers(&self) -> &[Layer<'a>] {
+        &self.layers
+    }
+
+    /// How `layer` rotates its queries and keys.
+    pub(super) fn rope(&self, layer: usize) -> &Rope {
+        &self.ropes[usize::from(self.config.window(layer).is_some())]
+    }
+
+    pub(super) fn output_norm(&self) -> &[f32] {
+        &self.output_norm
+    }
+
+    pub(super) fn head(&self) -> &Matrix<'a> {
+        &self.head
+    }
+}
+
+impl<'a> Layer<'a> {
+    fn load(tensors: &Tensors<'_, 'a>, index: usize) -> Result<Self, ModelError> {
+        let name = |part: &str| format!("blk.{index}.{part}");
+        let matrix = |part: &str| tensors.matrix(&name(part));
+        let vector = |part: &str| tensors.vector(&name(part));
+        let find_vector = |part: &str| tensors.find_vector(&name(part));
+        Ok(Self {
+            attn_norm: vector("attn_norm.weight")?,
+            q: matrix("attn_q.weight")?,
+            k: matrix("attn_k.weight")?,
+            v: matrix("attn_v.weight")?,
+            q_bias: find_vector("attn_q.bias")?,
+            k_bias: find_vector("attn_k.bias")?,
+            v_bias: find_vector("attn_v.bias")?,
+            q_norm: find_vector("attn_q_norm.weight")?,
+            k_norm: find_vector("attn_k_norm.weight")?,
+            output: matrix("attn_output.weight")?,
+            post_attention_norm: find_vector("post_attention_norm.weight")?,
+            ffn_norm: vector("ffn_norm.weight")?,
+            gate_up: GateUpWeights {
+                gate: matrix("ffn_gate.weight")?,
+                up: matrix("ffn_up.weight")?,
+            },
+            down: matrix("ffn_down.weight")?,
+            post_ffw_norm: find_vector("post_ffw_norm.weight")?,
+        })
+    }
+
+    /// The query, key and value projections, as the fused kernel takes them.
+    pub(super) fn qkv(&self) -> QkvWeights<'_> {
+        QkvWeights {
+            q: self.q,
+            k: self.k,
+            v: self.v,
+            q_bias: self.q_bias.as_deref(),
+            k_bias: self.k_bias.as_deref(),
+            v_bias: self.v_bias.as_deref(),
+        }
+    }
+}
+
+/// Tensors by name. [`Config::load`] has checked which there are and their dimensions.
+struct Tensors<'g, 'a> {
+    gguf: &'g Gguf<'a>,
+    architecture: &'static str,
+}
+
+impl<'a> Tensors<'_, 'a> {
+    fn get(&self, name: &str) -> Result<Tensor<'a>, ArchError> {
+        self.gguf
+            .tensor(name)
+            .ok_or_else(|| ArchError::MissingTensor {
+                name: name.to_owned(),
+                dims: Vec::new(),
+                architecture: self.architecture,
+            })
+    }
+
+    fn matrix(&self, name: &str) -> Result<Matrix<'a>, ModelError> {
+        Ok(self.get(name)?.matrix()?)
+    }
+
+    fn vector(&self, name: &str) -> Result<Vec<f32>, ModelError> {
+        to_vec(self.get(name)?)
+    }
+
+    fn find_vector(&self, name: &str) -> Result<Option<Vec<f32>>, ModelError> {
+        self.gguf.tensor(name).map(to_vec).transpose()
+    }
+}
+
+/// The elements of a one-dimensional tensor, whatever their format and alignment.
+fn to_vec(tensor: Tensor<'_>) -> Result<Vec<f32>, ModelError> {
+    let row = tensor.matrix()?;
+    let mut values = vec![0.0; row.cols()];
+    row.dequantise_row(0, &mut values)?;
+    Ok(values)
+}
