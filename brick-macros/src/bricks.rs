@@ -226,12 +226,12 @@ fn registry(input: &Input) -> TokenStream {
         .iter()
         .zip(&cfgs)
         .map(|(id, cfg)| quote!(#cfg pub struct #id;));
-    let infos = ids.iter().map(|id| {
+    let claims = ids.iter().map(|id| {
         // At the id: a listed one that nobody claims is reported there.
         let at = Span::call_site().located_at(id.span());
         quote_spanned! {at=>
             <__put_bricks_in_the_crate_root::scanned_or_listed::#id
-                as __put_bricks_in_the_crate_root::__rt::__private::Claim<0>>::INFO
+                as __put_bricks_in_the_crate_root::__rt::__private::Claim<0>>::TEXT
         }
     });
     let (repr, index) = layout(input);
@@ -271,7 +271,7 @@ fn registry(input: &Input) -> TokenStream {
             /// What is known of the brick at compile time.
             #[inline]
             pub fn info(self) -> &'static __put_bricks_in_the_crate_root::__rt::BrickInfo {
-                <BrickId as __put_bricks_in_the_crate_root::__rt::BrickId>::TABLE[self.index()]
+                <BrickId as __put_bricks_in_the_crate_root::__rt::BrickId>::info(self)
             }
 
             /// The position in `ALL`.
@@ -283,8 +283,7 @@ fn registry(input: &Input) -> TokenStream {
 
         impl __put_bricks_in_the_crate_root::__rt::BrickId for BrickId {
             const ALL: &'static [BrickId] = BrickId::ALL;
-            const TABLE: &'static [&'static __put_bricks_in_the_crate_root::__rt::BrickInfo] =
-                &[#(#cfgs #infos,)*];
+            const CLAIMS: &'static [&'static str] = &[#(#cfgs #claims,)*];
 
             #[inline]
             fn index(self) -> usize {

@@ -89,10 +89,7 @@ macro_rules! __claim {
         $($claim)* {
             const TEXT: &'static str = TEXT;
         }
-        static SITE: $crate::__private::Site = $crate::__private::Site::new({
-            const INFO: &$crate::BrickInfo = &$crate::__private::info(TEXT, $backend);
-            INFO
-        });
+        static SITE: $crate::__private::Site = $crate::__private::Site::of_claim(TEXT, $backend);
         SITE.open()
     }};
 }

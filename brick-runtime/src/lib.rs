@@ -12,6 +12,7 @@ mod registry;
 mod scope;
 mod snapshot;
 mod stats;
+mod table;
 
 #[cfg(feature = "visualization")]
 mod clock;
@@ -32,6 +33,7 @@ pub use registry::{Backend, BrickId, BrickInfo, Budget, Checks};
 pub use scope::{LayerScope, PositionScope, current_layer, current_position, layer_scope, position_scope};
 pub use snapshot::{BUILT_WITHOUT, ProfilerCost, Snapshot};
 pub use stats::{BrickStats, Durations, LayerStats, Percentile};
+pub use table::Table;
 
 /// What the macros expand to. Not for people: anything here may change in any release.
 #[doc(hidden)]
@@ -43,7 +45,7 @@ pub mod __private {
     pub use crate::gate::{Declared, checkable, never};
     pub use crate::gate::holds;
     pub use crate::parse::parse;
-    pub use crate::claim::{Claim, info};
+    pub use crate::claim::Claim;
     pub use crate::registry::{crate_of, wire_id};
     #[cfg(feature = "serde")]
     pub use {crate::parse::deserialize, serde};

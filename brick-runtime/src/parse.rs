@@ -31,10 +31,13 @@ impl Error for UnknownBrick {}
 /// # Errors
 /// [`UnknownBrick`] where no brick is called `text`.
 pub fn parse<B: BrickId>(text: &str) -> Result<B, UnknownBrick> {
-    let named = |info: &&crate::BrickInfo| info.name == text;
-    match B::TABLE.iter().position(named) {
+    let table = B::table();
+    match table.iter().position(|info| info.name == text) {
         Some(index) => Ok(B::ALL[index]),
-        None => Err(UnknownBrick { found: text.to_owned(), nearest: nearest(text, B::TABLE.iter().map(|info| info.name)) }),
+        None => Err(UnknownBrick {
+            found: text.to_owned(),
+            nearest: nearest(text, table.iter().map(|info| info.name)),
+        }),
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::hash::Hash;
 use std::str::FromStr;
 
+use crate::claim;
+
 /// A brick's time budget per call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -156,13 +158,19 @@ impl BrickInfo {
 pub trait BrickId: Copy + Eq + Hash + Debug + Display + FromStr + Send + Sync + 'static {
     /// Every id, in the order of the variants.
     const ALL: &'static [Self];
-    /// What is known of each, in the same order.
-    const TABLE: &'static [&'static BrickInfo];
-    /// The variant's index in `ALL` and `TABLE`.
+    /// The claims behind them, in the same order: see [`table`](Self::table).
+    #[doc(hidden)]
+    const CLAIMS: &'static [&'static str];
+    /// The variant's index in `ALL` and in the table.
     fn index(self) -> usize;
+    /// What is known of each brick, in the order of `ALL`.
+    #[must_use]
+    fn table() -> &'static [&'static BrickInfo] {
+        claim::table::<Self>()
+    }
     /// What is known of this brick.
     fn info(self) -> &'static BrickInfo {
-        Self::TABLE[self.index()]
+        Self::table()[self.index()]
     }
 }
 

@@ -9,10 +9,12 @@ mod poll;
 mod verdict;
 
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub use self::poll::{AsyncCall, Running};
 pub use self::verdict::{Post, Verdict};
+use crate::claim;
 use crate::clock;
 use crate::contract::Amount;
 use crate::registry::BrickInfo;
@@ -25,17 +27,54 @@ pub struct Site {
     index: AtomicU32,
     /// Check one call in so many; 0 leaves it to the global setting.
     check_every: AtomicU32,
-    info: &'static BrickInfo,
+    name: Name,
+}
+
+/// What a site is called.
+#[derive(Debug)]
+enum Name {
+    Info(&'static BrickInfo),
+    /// A claim's text, taken apart when the site is first entered.
+    Claim {
+        text: &'static str,
+        backend: u8,
+        info: OnceLock<&'static BrickInfo>,
+    },
 }
 
 impl Site {
-    /// Of a claim.
+    /// Of a brick made by hand.
     #[must_use]
     pub const fn new(info: &'static BrickInfo) -> Site {
+        Site::named(Name::Info(info))
+    }
+
+    /// Of a claim: `text` is `Claim::TEXT`.
+    #[must_use]
+    pub const fn of_claim(text: &'static str, backend: u8) -> Site {
+        Site::named(Name::Claim {
+            text,
+            backend,
+            info: OnceLock::new(),
+        })
+    }
+
+    const fn named(name: Name) -> Site {
         Site {
             index: AtomicU32::new(sites::UNREGISTERED),
             check_every: AtomicU32::new(0),
-            info,
+            name,
+        }
+    }
+
+    fn info(&self) -> &'static BrickInfo {
+        match &self.name {
+            Name::Info(info) => info,
+            Name::Claim {
+                text,
+                backend,
+                info,
+            } => info.get_or_init(|| claim::info(text, *backend)),
         }
     }
 
@@ -62,7 +101,7 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn admit(&'static self, index: u32) -> Option<(&'static Slab, u32)> {
-        let admitted = slab::claimed(self.info, index);
+        let admitted = slab::claimed(self.info(), index);
         self.index.store(
             admitted.map_or_else(|index| index, |(_, index)| index),
             Relaxed,
