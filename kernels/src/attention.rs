@@ -1,6 +1,6 @@
 //! Masked attention over a KV cache.
 //!
-//! Scores are never stored as a whole: keys are taken [`TILE`] at a time, and a running maximum
+//! Scores are never stored as a whole: keys are taken a tile at a time, and a running maximum
 //! and sum correct what has been added so far (the online softmax of Milakov & Gimelshein, 2018,
 //! as in FlashAttention). So the kernel needs no scratch that grows with the context, and
 //! allocates nothing.
@@ -64,7 +64,7 @@ impl AttentionConfig {
     }
 }
 
-// brick: id = AttentionScore, budget_us = 20 + config.flops(cache.head_dim(), first_pos, n_tokens) / 4000, assert(out = "finite"), flops = config.flops(cache.head_dim(), first_pos, n_tokens), bytes = 8 * cache.len(layer) * cache.n_kv_heads() * cache.head_dim() + 4 * (q.len() + out.len()), category = Attention
+// brick: id = AttentionScore, budget_us = 20 + config.flops(cache.head_dim(), first_pos, n_tokens) / 10000, assert(out = "finite"), flops = config.flops(cache.head_dim(), first_pos, n_tokens), bytes = 8 * cache.len(layer) * cache.n_kv_heads() * cache.head_dim() + 4 * (q.len() + out.len()), category = Attention
 /// `out[t, h] = softmax(scale * q[t, h] · Kᵀ) V` over the positions that token `t` sees, for
 /// `n_tokens` tokens at positions from `first_pos` on; `q` and `out` are `[n_tokens, n_heads,
 /// head_dim]`. The keys and values of the tokens themselves are in the cache already.

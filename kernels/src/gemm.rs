@@ -21,7 +21,7 @@ pub fn gemv(w: &Matrix<'_>, x: &[f32], y: &mut [f32]) -> Result<(), KernelError>
     Ok(())
 }
 
-// brick: id = Gemm, budget_us = 20 + w.rows() * w.cols() * n_tokens.div_ceil(8) / 2000, assert(y = "finite"), flops = 2 * w.rows() * w.cols() * n_tokens, bytes = w.byte_len() + 4 * (x.len() + y.len()), category = Linear
+// brick: id = Gemm, budget_us = 20 + w.cols() * (y.len() + 7 * w.rows()) / 16000, assert(y = "finite"), flops = 2 * w.cols() * y.len(), bytes = w.byte_len() + 4 * (x.len() + y.len()), category = Linear
 /// Matrix times matrix: `y[t, r] = W[r, :] · x[t, :]`, with `x` `[n_tokens, w.cols()]` and `y`
 /// `[n_tokens, w.rows()]`.
 ///

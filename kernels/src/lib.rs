@@ -3,7 +3,9 @@
 //! - Weights are a [`quant::Matrix`], borrowed from a file in ggml's block formats; activations
 //!   are `f32` slices, row-major, `[n_tokens, …]`.
 //! - Every kernel checks its shapes and answers with a [`KernelError`]; none panics on them.
-//! - Work goes to rayon's current pool where that pays. Results don't depend on the number of
+//! - Work goes to rayon's current pool where that pays: the global one, unless a program runs its
+//!   loop over tokens inside `rayon::ThreadPool::install`, which also saves each parallel kernel
+//!   the way into the pool. Results don't depend on the number of
 //!   threads, nor a token's result on the tokens computed beside it, to the last bit.
 //! - The inner loops are compiled for AVX2 and AVX-512 too, and picked at run time.
 //!

@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::linear::{check_shapes, project, store};
 use crate::quant::Matrix;
 
-// brick: id = LmHead, budget_us = 50 + w.rows() * w.cols() * n_tokens.div_ceil(8) / 2000, assert(logits = "finite"), flops = 2 * w.rows() * w.cols() * n_tokens, bytes = w.byte_len() + 4 * (x.len() + logits.len()), category = Output
+// brick: id = LmHead, budget_us = 50 + w.cols() * (logits.len() + 7 * w.rows()) / 16000, assert(logits = "finite"), flops = 2 * w.cols() * logits.len(), bytes = w.byte_len() + 4 * (x.len() + logits.len()), category = Output
 /// `logits[t] = W x[t]`, with `x` `[n_tokens, n_embd]` and `logits` `[n_tokens, n_vocab]`.
 ///
 /// The largest matrix of a small model: ask for the tokens whose logits are needed, which in

@@ -1,6 +1,8 @@
 //! When, and into how large pieces, work is handed to rayon's pool.
 //!
-//! The pool is the caller's: what `ThreadPool::install` made current, else the global one.
+//! The pool is the caller's: what `ThreadPool::install` made current, else the global one. A
+//! program that calls kernel after kernel does so from inside the pool: from outside, each call
+//! that goes parallel hands itself to a worker and waits.
 //! Pieces are whole outputs that no other piece contributes to, so results don't depend on them.
 
 /// Arithmetic that is worth a task: some ten microseconds, against the one or two that waking a

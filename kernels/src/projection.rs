@@ -28,11 +28,6 @@ pub struct QkvWeights<'a> {
 }
 
 impl QkvWeights<'_> {
-    /// Weights of the three matrices together.
-    pub fn elems(&self) -> usize {
-        self.outputs() * self.q.cols()
-    }
-
     /// Bytes of the three matrices together.
     pub fn byte_len(&self) -> usize {
         self.q.byte_len() + self.k.byte_len() + self.v.byte_len()
@@ -44,7 +39,7 @@ impl QkvWeights<'_> {
     }
 }
 
-// brick: id = QkvProjection, budget_us = 20 + w.elems() * n_tokens.div_ceil(8) / 2000, assert(q = "finite", k = "finite", v = "finite"), flops = 2 * w.elems() * n_tokens, bytes = w.byte_len() + 4 * (x.len() + w.outputs() * n_tokens), category = Attention
+// brick: id = QkvProjection, budget_us = 20 + w.q.cols() * (q.len() + k.len() + v.len() + 7 * w.outputs()) / 16000, assert(q = "finite", k = "finite", v = "finite"), flops = 2 * w.q.cols() * (q.len() + k.len() + v.len()), bytes = w.byte_len() + 4 * (x.len() + q.len() + k.len() + v.len()), category = Attention
 /// Query, key and value projections in one parallel region: `q = x Wqᵀ + bq` and so on, with `x`
 /// `[n_tokens, n_embd]` and each output `[n_tokens, rows of its matrix]`.
 ///
@@ -106,7 +101,7 @@ fn project_with_bias(
     });
 }
 
-// brick: id = OutputProjection, budget_us = 20 + w.rows() * w.cols() * n_tokens.div_ceil(8) / 2000, assert(out = "finite"), flops = 2 * w.rows() * w.cols() * n_tokens, bytes = w.byte_len() + 4 * (x.len() + out.len()), category = Attention
+// brick: id = OutputProjection, budget_us = 20 + w.cols() * (out.len() + 7 * w.rows()) / 16000, assert(out = "finite"), flops = 2 * w.cols() * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = Attention
 /// The projection of the heads' outputs back to the residual stream: `out[t] = W x[t]`, with `x`
 /// `[n_tokens, n_heads * head_dim]` and `out` `[n_tokens, n_embd]`.
 ///
@@ -134,18 +129,13 @@ pub struct GateUpWeights<'a> {
 }
 
 impl GateUpWeights<'_> {
-    /// Weights of the two matrices together.
-    pub fn elems(&self) -> usize {
-        2 * self.gate.rows() * self.gate.cols()
-    }
-
     /// Bytes of the two matrices together.
     pub fn byte_len(&self) -> usize {
         self.gate.byte_len() + self.up.byte_len()
     }
 }
 
-// brick: id = GateUpProjection, budget_us = 20 + w.elems() * n_tokens.div_ceil(8) / 2000, assert(out = "finite"), flops = 2 * w.elems() * n_tokens + 12 * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = FeedForward
+// brick: id = GateUpProjection, budget_us = 20 + w.gate.cols() * (out.len() + 7 * w.gate.rows()) / 8000, assert(out = "finite"), flops = (4 * w.gate.cols() + 13) * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = FeedForward
 /// Gate and up projections with the activation between them, in one pass: `out[t] =
 /// activation(G x[t]) * (U x[t])`, with `x` `[n_tokens, n_embd]` and `out` `[n_tokens, n_ff]`.
 /// Neither half is ever written to memory.
@@ -169,7 +159,7 @@ pub fn gate_up_projection(
     Ok(())
 }
 
-// brick: id = DownProjection, budget_us = 20 + w.rows() * w.cols() * n_tokens.div_ceil(8) / 2000, assert(out = "finite"), flops = 2 * w.rows() * w.cols() * n_tokens, bytes = w.byte_len() + 4 * (x.len() + out.len()), category = FeedForward
+// brick: id = DownProjection, budget_us = 20 + w.cols() * (out.len() + 7 * w.rows()) / 16000, assert(out = "finite"), flops = 2 * w.cols() * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = FeedForward
 /// The feed-forward network's projection back to the residual stream: `out[t] = W x[t]`, with
 /// `x` `[n_tokens, n_ff]` and `out` `[n_tokens, n_embd]`.
 ///

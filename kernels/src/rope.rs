@@ -99,7 +99,7 @@ impl Rope {
     }
 }
 
-// brick: id = RopeEmbedding, budget_us = 10 + x.len() / 50, assert(x = "finite"), flops = 3 * x.len(), bytes = 8 * x.len(), category = Attention
+// brick: id = RopeEmbedding, budget_us = 10 + x.len() / 100, assert(x = "finite"), flops = 3 * x.len(), bytes = 8 * x.len(), category = Attention
 /// Rotates the heads of consecutive tokens in place: `x` is `[n_tokens, n_heads, head_dim]`, its
 /// first token stands at `first_pos`.
 ///

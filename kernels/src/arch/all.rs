@@ -114,8 +114,8 @@ fn dot_rows<S: Simd, const R: usize>(
     let format = w.format();
     let segment_bytes = SEGMENT / format.block_elems() * format.block_bytes();
     let mut bytes = [&[][..]; R];
-    for r in 0..R {
-        bytes[r] = w.rows_bytes(first_row + r..first_row + r + 1);
+    for (bytes, row) in bytes.iter_mut().zip(first_row..) {
+        *bytes = w.rows_bytes(row..row + 1);
     }
     let mut weights = [[0.0f32; SEGMENT]; R];
     let mut sums = [[simd.splat(0.0)]; R];

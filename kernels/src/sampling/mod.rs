@@ -114,7 +114,7 @@ impl Sampler {
         }
     }
 
-    // brick: id = Sampling, budget_us = 50 + logits.len() / 50, requires = !logits.is_empty(), flops = logits.len(), bytes = 4 * logits.len(), tokens = 1, category = Output
+    // brick: id = Sampling, budget_us = 50 + logits.len() / 100, requires = !logits.is_empty(), flops = logits.len(), bytes = 4 * logits.len(), tokens = 1, category = Output
     /// Chooses the id of the next token. Does not accept it.
     ///
     /// A logit of `-inf` is a token that cannot be chosen.
