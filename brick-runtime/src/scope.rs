@@ -22,7 +22,7 @@ pub fn layer_scope(layer: u64) -> LayerScope {
     let _ = layer;
     LayerScope {
         #[cfg(feature = "visualization")]
-        saved: live::enter(layer),
+        before: live::enter(layer),
         here: PhantomData,
     }
 }
@@ -30,17 +30,17 @@ pub fn layer_scope(layer: u64) -> LayerScope {
 /// A layer scope; see [`layer_scope`].
 #[derive(Debug)]
 pub struct LayerScope {
-    /// The context before, unless there was no slab for it.
+    /// The code of the layer before, unless there was no slab for it.
     #[cfg(feature = "visualization")]
-    saved: Option<u64>,
+    before: Option<u64>,
     here: PhantomData<*const ()>,
 }
 
 #[cfg(feature = "visualization")]
 impl Drop for LayerScope {
     fn drop(&mut self) {
-        if let Some(saved) = self.saved {
-            live::leave(saved);
+        if let Some(before) = self.before {
+            live::leave(before);
         }
     }
 }
@@ -50,17 +50,13 @@ mod live {
     use crate::slab::{self, meta};
 
     pub(super) fn enter(layer: u64) -> Option<u64> {
-        let slab = slab::current_or_claim()?;
-        let saved = slab.context.get();
-        slab.context.set(meta::with_layer(saved, layer));
-        Some(saved)
+        Some(slab::current_or_claim()?.enter_layer(meta::layer_code(layer)))
     }
 
-    pub(super) fn leave(saved: u64) {
+    pub(super) fn leave(before: u64) {
         crate::profiler::synchronize_if_deferred();
         if let Some(slab) = slab::current() {
-            slab.context
-                .set(meta::with_layer_of(slab.context.get(), saved));
+            slab.enter_layer(before);
         }
     }
 }
@@ -68,10 +64,10 @@ mod live {
 /// The layer that this thread's bricks belong to now. `None` outside of any, and in a build
 /// without `visualization`.
 #[must_use]
-pub fn current_layer() -> Option<u32> {
+pub fn current_layer() -> Option<u64> {
     #[cfg(feature = "visualization")]
     {
-        crate::slab::meta::layer(crate::slab::current()?.context.get())
+        crate::slab::meta::layer(crate::slab::current()?.layer.get())
     }
     #[cfg(not(feature = "visualization"))]
     {

@@ -34,7 +34,6 @@ pub struct Snapshot {
     pub(crate) wall_ns: u64,
     pub(crate) tokens: u64,
     pub(crate) dropped: u64,
-    pub(crate) deep: u64,
     pub(crate) folds: crate::stats::Span,
     pub(crate) ns_per_hook: Figure,
     pub(crate) ns_per_tick: f64,
@@ -50,7 +49,6 @@ impl Snapshot {
             wall_ns: 0,
             tokens: 0,
             dropped: 0,
-            deep: 0,
             folds: crate::stats::Span::default(),
             ns_per_hook: Figure::unavailable(BUILT_WITHOUT),
             ns_per_tick: 1.0,
@@ -108,12 +106,6 @@ impl Snapshot {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
-    /// Calls nested more than 256 deep: counted and timed, but their time is in the self time
-    /// of the call at that depth.
-    #[must_use]
-    pub fn too_deep(&self) -> u64 {
-        self.deep
-    }
     /// What the profiler itself cost.
     #[must_use]
     pub fn cost(&self) -> ProfilerCost {
@@ -164,14 +156,13 @@ impl Snapshot {
             wall_ns: self.wall_ns.saturating_sub(earlier.wall_ns),
             tokens: self.tokens.saturating_sub(earlier.tokens),
             dropped: self.dropped.saturating_sub(earlier.dropped),
-            deep: self.deep.saturating_sub(earlier.deep),
             folds: self.folds.since(&earlier.folds),
             ..self.clone()
         }
     }
 }
 
-/// `{"unavailable", "total_ns", "total_tokens", "dropped", "too_deep", "cost", "bricks"}`.
+/// `{"unavailable", "total_ns", "total_tokens", "dropped", "cost", "bricks"}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Snapshot {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -181,7 +172,6 @@ impl serde::Serialize for Snapshot {
         map.serialize_entry("total_ns", &self.wall_ns)?;
         map.serialize_entry("total_tokens", &self.tokens)?;
         map.serialize_entry("dropped", &self.dropped)?;
-        map.serialize_entry("too_deep", &self.deep)?;
         map.serialize_entry("cost", &self.cost())?;
         map.serialize_entry("bricks", &self.bricks)?;
         map.end()

@@ -63,12 +63,13 @@ pub(crate) struct LayerTally {
 }
 
 /// What was counted of one brick, in ticks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     /// Outermost calls.
     pub(crate) time: Span,
-    pub(crate) squares: u128,
-    /// Self time; wraps on the way, never at rest.
+    /// Sum of squared ticks of the outermost calls.
+    pub(crate) squares: f64,
+    /// Self time; two's complement.
     pub(crate) own: u64,
     pub(crate) recursive: u64,
     pub(crate) over_budget: u64,
@@ -99,8 +100,8 @@ impl Tally {
         };
         Tally {
             time: self.time.since(&earlier.time),
-            squares: self.squares.saturating_sub(earlier.squares),
-            own: self.own.saturating_sub(earlier.own),
+            squares: (self.squares - earlier.squares).max(0.0),
+            own: self.own.wrapping_sub(earlier.own),
             recursive: self.recursive.saturating_sub(earlier.recursive),
             over_budget: self.over_budget.saturating_sub(earlier.over_budget),
             panics: self.panics.saturating_sub(earlier.panics),
@@ -303,11 +304,8 @@ impl BrickStats {
             ..
         } = self.tally;
         let freedom = count.checked_sub(1).filter(|&n| n > 0)?;
-        let (n, total) = (u128::from(count), u128::from(total));
-        // Σ(x−m)² = Σx² − (Σx)²/n in integers: exact to one tick², where floats would cancel.
-        let square = total.checked_mul(total)?;
-        let spread = squares.saturating_sub(square / n);
-        Some((spread as f64 / freedom as f64).sqrt() * self.ns_per_tick)
+        let spread = squares - total as f64 * (total as f64 / count as f64);
+        Some((spread.max(0.0) / freedom as f64).sqrt() * self.ns_per_tick)
     }
     /// Coefficient of variation: standard deviation over mean.
     #[must_use]

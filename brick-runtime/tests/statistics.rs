@@ -85,8 +85,10 @@ fn children_are_subtracted_from_self_time() {
     // Exactly: inclusive time is own time and that of the children; folds are nobody's.
     let folds = snapshot.cost().folds.total_ns;
     assert!((leaf.total_ns() - leaf.self_ns()).abs() < 1.0);
-    assert!((child.total_ns() - child.self_ns() - leaf.total_ns()).abs() <= folds + 1.0);
-    assert!((parent.total_ns() - parent.self_ns() - child.total_ns()).abs() <= folds + 1.0);
+    for (caller, callee) in [(&child, &leaf), (&parent, &child)] {
+        let left = caller.total_ns() - caller.self_ns() - callee.total_ns();
+        assert!((-1.0..=folds + 1.0).contains(&left), "{left} ns are nobody's, {folds} ns in folds");
+    }
     assert!(child.total_ns() - child.self_ns() >= leaf.total_ns() - 1.0);
 }
 
@@ -114,33 +116,6 @@ fn recursion_is_timed_once_and_owned_by_all() {
     assert!(brick.total_ns() >= 10.0 * 50e3 * 0.999 && brick.total_ns() <= wall * 1.001);
     assert!(brick.self_ns() <= brick.total_ns() + 1.0);
     assert!(brick.self_ns() >= 10.0 * 50e3 * 0.999);
-}
-
-#[test]
-fn recursion_past_the_last_depth_keeps_the_sum() {
-    fn down(site: &'static brick_runtime::__private::Site, depth: u32) {
-        call(site, || {
-            if depth > 0 {
-                down(site, depth - 1);
-            }
-        });
-    }
-    let site = site!("deep recursion");
-    let before = BrickProfiler::global().snapshot();
-    down(site, 399);
-    let after = BrickProfiler::global().snapshot();
-    let brick = of(&after, "deep recursion").unwrap();
-    assert_eq!((brick.calls(), brick.recursive()), (400, 399));
-    assert_eq!(after.since(&before).too_deep(), 400 - 257);
-    // Every nanosecond of the outermost call is somebody's own, but the folds'.
-    let folds = after.cost().folds.total_ns;
-    assert!(brick.self_ns() <= brick.total_ns() + 1.0);
-    assert!(
-        brick.self_ns() >= brick.total_ns() - folds - 1.0,
-        "{} {} {folds}",
-        brick.self_ns(),
-        brick.total_ns()
-    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub(crate) mod mode;
 mod poll;
 mod verdict;
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -18,8 +19,8 @@ use crate::claim;
 use crate::clock;
 use crate::contract::Amount;
 use crate::registry::BrickInfo;
-use crate::slab::meta::{self, Kind};
-use crate::slab::{self, Slab, sites, state};
+use crate::slab::meta::{self, Kind, state};
+use crate::slab::{self, Slab, sites};
 
 /// One annotated function: a static in its body.
 #[derive(Debug)]
@@ -88,25 +89,59 @@ impl Site {
         }
     }
 
-    /// This thread's slab, with a slot for this brick.
+    /// This thread's slab, and the meta word of a call. No slab: the call is not to be
+    /// recorded, or cannot.
     #[inline(always)]
-    fn slab(&'static self) -> Option<(&'static Slab, u32)> {
-        let index = self.index.load(Relaxed);
-        match slab::current() {
-            Some(slab) if slab.state(index).load(Relaxed) != state::ABSENT => Some((slab, index)),
-            _ => self.admit(index),
+    fn find(&'static self) -> (Option<&'static Slab>, u64) {
+        match self.find_fast() {
+            Some((slab, meta)) => (Some(slab), meta),
+            None => self.find_slow(),
         }
+    }
+
+    /// The usual case: the thread has a slab, the slab knows the brick, the mode is plain.
+    #[inline(always)]
+    fn find_fast(&'static self) -> Option<(&'static Slab, u64)> {
+        let slab = slab::current()?;
+        if slab.gate.load(Relaxed) != 0 {
+            return None;
+        }
+        let index = self.index.load(Relaxed);
+        let opened = slab.state(index).load(Relaxed);
+        if opened == state::ABSENT {
+            return None;
+        }
+        Some((slab, meta::call(index, opened)))
     }
 
     #[cold]
     #[inline(never)]
-    fn admit(&'static self, index: u32) -> Option<(&'static Slab, u32)> {
-        let admitted = slab::claimed(self.info(), index);
-        self.index.store(
-            admitted.map_or_else(|index| index, |(_, index)| index),
-            Relaxed,
-        );
-        admitted.ok()
+    fn find_slow(&'static self) -> (Option<&'static Slab>, u64) {
+        // Below, an allocator may run, and be a brick itself.
+        thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
+        if INSIDE.replace(true) {
+            slab::count_dropped();
+            return (None, 0);
+        }
+        let found = self.look();
+        INSIDE.set(false);
+        found
+    }
+
+    fn look(&'static self) -> (Option<&'static Slab>, u64) {
+        if !mode::enabled() {
+            return (None, 0);
+        }
+        match slab::claimed(self.info(), self.index.load(Relaxed)) {
+            Ok((slab, index)) => {
+                self.index.store(index, Relaxed);
+                (Some(slab), meta::call(index, slab.state(index).load(Relaxed)))
+            }
+            Err(index) => {
+                self.index.store(index, Relaxed);
+                (None, 0)
+            }
+        }
     }
 }
 
@@ -142,8 +177,7 @@ impl Work {
 
     /// Appends what was declared; true when the log is due.
     #[inline(always)]
-    fn append(&self, slab: &Slab, meta: u64) -> bool {
-        let plain = meta & !(meta::SPECIAL | meta::SLOW);
+    fn append(&self, slab: &Slab, call: u64) -> bool {
         let mut due = false;
         for (amount, kind) in [
             (self.flops, Kind::Flops),
@@ -152,14 +186,20 @@ impl Work {
             (self.elements, Kind::Elements),
         ] {
             if amount != 0 {
-                due |= slab.append(amount, plain | kind.bits());
+                due |= append(slab, kind, call, amount);
             }
         }
-        if self.budget_ns < u64::MAX && meta & meta::RECURSIVE == 0 {
-            due |= slab.append(clock::from_ns(self.budget_ns), plain | Kind::Budget.bits());
+        if self.budget_ns < u64::MAX && !meta::is_recursive(call) {
+            due |= append(slab, Kind::Budget, call, clock::from_ns(self.budget_ns));
         }
         due
     }
+}
+
+/// Appends an entry of another kind for the brick of `call`; true when the log is due.
+#[inline(always)]
+fn append(slab: &Slab, kind: Kind, call: u64, amount: u64) -> bool {
+    slab.append(slab::Entry { amount, children: 0, meta: meta::of(kind, meta::index(call) as u32) })
 }
 
 /// A call that is about to start: takes what it declares of itself.
@@ -220,57 +260,16 @@ impl Entry {
     /// Reads the clock: the call starts.
     #[inline(always)]
     pub fn start(self) -> Guard {
-        if mode::get() != 0 {
-            return self.start_slow();
-        }
-        match self.site.slab() {
-            Some((slab, index)) => self.enter(slab, index, 0),
-            None => self.unrecorded(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn start_slow(self) -> Guard {
-        if mode::enabled() {
-            if let Some((slab, index)) = self.site.slab() {
-                return self.enter(slab, index, if mode::get() == 0 { 0 } else { meta::SLOW });
+        let Entry { site, work, layer } = self;
+        let level = match site.find_fast() {
+            Some((slab, meta)) => {
+                let mut level = Level::open(slab, meta, layer);
+                level.start = clock::ticks();
+                level
             }
-        }
-        self.unrecorded()
-    }
-
-    #[inline(always)]
-    fn enter(self, slab: &'static Slab, index: u32, flags: u64) -> Guard {
-        let (meta, saved) = begin(slab, index, self.layer);
-        let mut guard = Guard {
-            site: self.site,
-            slab: Some(slab),
-            meta: meta | flags,
-            saved,
-            work: self.work,
-            start: 0,
-            here: PhantomData,
+            None => start_slow(site, layer),
         };
-        guard.start = if flags == 0 {
-            clock::ticks()
-        } else {
-            clock::any_ticks()
-        };
-        guard
-    }
-
-    #[inline(always)]
-    fn unrecorded(self) -> Guard {
-        Guard {
-            site: self.site,
-            slab: None,
-            meta: verdict::context(self.layer),
-            saved: 0,
-            work: self.work,
-            start: 0,
-            here: PhantomData,
-        }
+        Guard { site, level, work, here: PhantomData }
     }
 
     /// The call is a future: its polls are timed.
@@ -280,41 +279,68 @@ impl Entry {
     }
 }
 
-/// Opens a nesting level of the brick `index`: its meta word, and the context to restore.
-#[inline(always)]
-fn begin(slab: &Slab, index: u32, layer: Option<u64>) -> (u64, u64) {
-    let open = slab.state(index);
-    let recursive = open.load(Relaxed) == state::OPEN;
-    open.store(state::OPEN, Relaxed);
-    let saved = slab.context.get();
-    let context = layer.map_or(saved, |layer| meta::with_layer(saved, layer));
-    slab.context.set(context + meta::DEEPER);
-    (
-        meta::call(index, context) | if recursive { meta::RECURSIVE } else { 0 },
-        saved,
-    )
+/// One level of nesting: a call or a poll that is open.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// `None`: the profiler is off, or this call could not be recorded.
+    slab: Option<&'static Slab>,
+    meta: u64,
+    /// The children's time of the level above.
+    above: u64,
+    /// The code of the layer before, if this level has one of its own.
+    layer_before: Option<u64>,
+    start: u64,
 }
 
-/// Closes what `begin` opened.
-#[inline(always)]
-fn end(slab: &Slab, meta: u64, saved: u64) {
-    if meta & meta::RECURSIVE == 0 {
-        slab.state(meta::index(meta) as u32)
-            .store(state::IDLE, Relaxed);
+impl Level {
+    /// Opens a level; its start is still to be set, last.
+    #[inline(always)]
+    fn open(slab: &'static Slab, meta: u64, layer: Option<u64>) -> Level {
+        let layer_before = layer.map(|layer| slab.enter_layer(meta::layer_code(layer)));
+        slab.state(meta::index(meta) as u32).store(state::OPEN, Relaxed);
+        let above = slab.children.get();
+        slab.children.set(0);
+        Level { slab: Some(slab), meta, above, layer_before, start: 0 }
     }
-    slab.context.set(saved);
+
+    /// Closes the level at `now` and appends it; true when the log is due.
+    #[inline(always)]
+    fn close(self, slab: &Slab, now: u64, flags: u64) -> bool {
+        // Below zero at worst (see `Slot::call`): the sums wrap, and come out right.
+        let amount = now.wrapping_sub(self.start);
+        let children = slab.children.get();
+        slab.children.set(self.above.wrapping_add(amount));
+        slab.state(meta::index(self.meta) as u32).store(meta::opened(self.meta), Relaxed);
+        let mut due = slab.append(slab::Entry { amount, children, meta: self.meta | flags });
+        if let Some(before) = self.layer_before {
+            slab.enter_layer(before);
+            due = true;
+        }
+        due
+    }
+}
+
+/// All starts that are not the usual case. By value in and out, so that nothing of the caller's
+/// has to live in memory.
+#[cold]
+#[inline(never)]
+fn start_slow(site: &'static Site, layer: Option<u64>) -> Level {
+    match site.find_slow() {
+        (Some(slab), meta) => {
+            let mut level = Level::open(slab, meta, layer);
+            level.start = clock::any_ticks();
+            level
+        }
+        (None, _) => Level { slab: None, meta: 0, above: 0, layer_before: None, start: 0 },
+    }
 }
 
 /// A running call. Dropped without `exit`, it was a panic.
 #[derive(Debug)]
 pub struct Guard {
     site: &'static Site,
-    /// `None`: the profiler is off, or this call could not be recorded.
-    slab: Option<&'static Slab>,
-    meta: u64,
-    saved: u64,
+    level: Level,
     work: Work,
-    start: u64,
     /// A slab has one writer: a guard stays on its thread.
     here: PhantomData<*const ()>,
 }
@@ -324,16 +350,19 @@ impl Guard {
     #[inline(always)]
     pub fn exit(self) -> Post {
         let guard = std::mem::ManuallyDrop::new(self);
-        if let Some(slab) = guard.slab {
-            let now = now(guard.meta);
-            let ticks = now.saturating_sub(guard.start);
-            end(slab, guard.meta, guard.saved);
-            let due = slab.append(ticks, guard.meta | guard.work.over(ticks));
-            if due | guard.work.append(slab, guard.meta) {
-                slab.fold_if_due(now, guard.meta);
+        let (level, work) = (guard.level, guard.work);
+        if let Some(slab) = level.slab {
+            if slab.gate.load(Relaxed) == 0 {
+                let now = clock::ticks();
+                let due = level.close(slab, now, work.over(now.saturating_sub(level.start)));
+                if due | work.append(slab, level.meta) {
+                    slab.fold_if_due(now);
+                }
+            } else {
+                exit_slow(slab, level, work);
             }
         }
-        Post::new(guard.site, guard.meta)
+        Post::new(guard.site, level.meta)
     }
 
     /// The call ends where this is dropped, as a panic only if the thread is panicking: for a
@@ -342,6 +371,34 @@ impl Guard {
     pub fn exit_on_drop(self) -> ScopedGuard {
         ScopedGuard { guard: Some(self) }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn exit_slow(slab: &Slab, level: Level, work: Work) {
+    mode::synchronize_if_eager();
+    let now = clock::any_ticks();
+    level.close(slab, now, work.over(now.saturating_sub(level.start)));
+    work.append(slab, level.meta);
+    slab.fold_if_due(now);
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(slab) = self.level.slab {
+            unwound(slab, self.level);
+        }
+    }
+}
+
+/// Records a call that ended by a panic: by value, so that no guard has to live in memory.
+#[cold]
+#[inline(never)]
+fn unwound(slab: &Slab, level: Level) {
+    let now = clock::any_ticks();
+    level.close(slab, now, meta::PANIC);
+    slab.fold_if_due(now);
 }
 
 /// A running call that ends with its scope.
@@ -356,42 +413,5 @@ impl Drop for ScopedGuard {
         if !std::thread::panicking() {
             self.guard.take().map(Guard::exit);
         }
-    }
-}
-
-/// The clock at the end of a call; after the device, where it is to be waited for.
-#[inline(always)]
-fn now(meta: u64) -> u64 {
-    if meta & meta::SLOW == 0 {
-        clock::ticks()
-    } else {
-        now_slow()
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn now_slow() -> u64 {
-    mode::synchronize_if_eager();
-    clock::any_ticks()
-}
-
-impl Drop for Guard {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(slab) = self.slab {
-            unwound(slab, self.meta, self.saved, self.start);
-        }
-    }
-}
-
-/// Records a call that ended by a panic: by value, so that no guard has to live in memory.
-#[cold]
-#[inline(never)]
-fn unwound(slab: &'static Slab, meta: u64, saved: u64, start: u64) {
-    let now = clock::any_ticks();
-    end(slab, meta, saved);
-    if slab.append(now.saturating_sub(start), meta | meta::PANIC) {
-        slab.fold_if_due(now, meta);
     }
 }

@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::{Entry, Post, Site, Work, begin, end, mode, now, verdict};
+use super::{Level, Post, Site, Work, append, mode};
 use crate::clock;
-use crate::slab::Slab;
 use crate::slab::meta::{self, Kind};
+use crate::slab::{Entry, Slab};
 
 /// An async call that is about to start.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct AsyncCall {
 }
 
 impl AsyncCall {
-    pub(super) fn new(entry: Entry) -> AsyncCall {
+    pub(super) fn new(entry: super::Entry) -> AsyncCall {
         AsyncCall {
             site: entry.site,
             work: entry.work,
@@ -43,11 +43,9 @@ impl AsyncCall {
 /// How far a call has come.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The tick of the first poll.
-    since: Option<u64>,
+    /// Tick and meta word of the first poll: the call is recursive if that was.
+    first: Option<(u64, u64)>,
     busy: u64,
-    /// Flags of the call: recursive, if its first poll ran inside another call of the brick.
-    flags: u64,
     /// A poll went unrecorded: its time is not known, so neither is the call's.
     gap: bool,
     done: bool,
@@ -82,40 +80,21 @@ impl<F: Future> Future for Running<F> {
         } = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let body = unsafe { Pin::new_unchecked(body) };
-        let Some((slab, index)) = mode::enabled().then(|| call.site.slab()).flatten() else {
+        let (Some(slab), meta) = call.site.find() else {
             progress.gap = true;
             let poll = body.poll(cx);
             progress.done = poll.is_ready();
-            return poll.map(|output| (output, Post::new(call.site, verdict::context(call.layer))));
+            return poll.map(|output| (output, Post::new(call.site, 0)));
         };
-        let (meta, saved) = begin(slab, index, call.layer);
-        let meta = if mode::get() == 0 {
-            meta
-        } else {
-            meta | meta::SLOW
-        };
-        let start = if meta & meta::SLOW == 0 {
-            clock::ticks()
-        } else {
-            clock::any_ticks()
-        };
-        if progress.since.is_none() {
-            progress.since = Some(start);
-            progress.flags = meta & meta::RECURSIVE;
-        }
-        let open = OpenPoll {
-            slab,
-            meta,
-            saved,
-            start,
-            progress: &mut *progress,
-            here: PhantomData,
-        };
+        let mut level = Level::open(slab, meta, call.layer);
+        level.start = clock::any_ticks();
+        progress.first.get_or_insert((level.start, meta));
+        let open = OpenPoll { slab, level, progress: &mut *progress, here: PhantomData };
         let poll = body.poll(cx);
         let now = open.close();
         poll.map(|output| {
             progress.done = true;
-            finish(slab, meta, now, progress, &call.work);
+            finish(slab, now, progress, &call.work, 0);
             (output, Post::new(call.site, meta))
         })
     }
@@ -124,9 +103,7 @@ impl<F: Future> Future for Running<F> {
 /// A poll in progress; dropped without `close`, it was a panic.
 struct OpenPoll<'a> {
     slab: &'static Slab,
-    meta: u64,
-    saved: u64,
-    start: u64,
+    level: Level,
     progress: &'a mut Progress,
     here: PhantomData<*const ()>,
 }
@@ -135,81 +112,49 @@ impl OpenPoll<'_> {
     /// Records the poll: the tick of its end.
     fn close(self) -> u64 {
         let mut this = std::mem::ManuallyDrop::new(self);
-        let now = now(this.meta);
-        this.record(now);
-        now
+        mode::synchronize_if_eager();
+        this.record()
     }
 
-    fn record(&mut self, now: u64) {
-        let ticks = now.saturating_sub(self.start);
-        end(self.slab, self.meta, self.saved);
-        self.progress.busy += ticks;
-        if self
-            .slab
-            .append(ticks, plain(self.meta) | Kind::Poll.bits())
-        {
-            self.slab.fold_if_due(now, self.meta);
+    fn record(&mut self) -> u64 {
+        let now = clock::any_ticks();
+        self.progress.busy += now.saturating_sub(self.level.start);
+        let index = meta::index(self.level.meta) as u32;
+        let opened = self.level.meta;
+        let poll = Level { meta: opened | meta::of(Kind::Poll, index), ..self.level };
+        if poll.close(self.slab, now, 0) {
+            self.slab.fold_if_due(now);
         }
+        now
     }
 }
 
 impl Drop for OpenPoll<'_> {
     #[cold]
     fn drop(&mut self) {
-        let now = clock::any_ticks();
-        self.record(now);
+        let now = self.record();
         self.progress.done = true;
-        finish(
-            self.slab,
-            self.meta | meta::PANIC,
-            now,
-            self.progress,
-            &Work::NONE,
-        );
+        finish(self.slab, now, self.progress, &Work::NONE, meta::PANIC);
     }
 }
 
 /// Records a call that came to its end, on the thread of its last poll.
-fn finish(slab: &Slab, meta: u64, now: u64, progress: &Progress, work: &Work) {
-    let (Some(since), false) = (progress.since, progress.gap) else {
-        return;
-    };
-    let meta = plain(meta) | meta & meta::PANIC | progress.flags;
-    slab.append(
-        progress.busy,
-        meta | Kind::AsyncCall.bits() | work.over(progress.busy),
-    );
-    work.append(slab, meta);
-    if slab.append(
-        now.saturating_sub(since),
-        plain(meta) | Kind::Latency.bits(),
-    ) {
-        slab.fold_if_due(now, meta);
-    }
-}
-
-/// Without flags and kind.
-fn plain(meta: u64) -> u64 {
-    meta & !(meta::SPECIAL | meta::SLOW)
+fn finish(slab: &Slab, now: u64, progress: &Progress, work: &Work, flags: u64) {
+    let (Some((since, call)), false) = (progress.first, progress.gap) else { return };
+    let index = meta::index(call) as u32;
+    let meta = call | meta::of(Kind::AsyncCall, index) | flags | work.over(progress.busy);
+    slab.append(Entry { amount: progress.busy, children: 0, meta });
+    work.append(slab, call);
+    append(slab, Kind::Latency, call, now.saturating_sub(since));
+    slab.fold_if_due(now);
 }
 
 impl<F> Drop for Running<F> {
     fn drop(&mut self) {
-        let Progress {
-            since: Some(_),
-            done: false,
-            busy,
-            ..
-        } = self.progress
-        else {
-            return;
-        };
-        let Some((slab, index)) = mode::enabled().then(|| self.call.site.slab()).flatten() else {
-            return;
-        };
-        let meta = meta::call(index, slab.context.get());
-        if slab.append(busy, meta | Kind::Cancelled.bits()) {
-            slab.fold_if_due(clock::any_ticks(), meta);
+        let Progress { first: Some(_), done: false, busy, .. } = self.progress else { return };
+        if let (Some(slab), call) = self.call.site.find() {
+            append(slab, Kind::Cancelled, call, busy);
+            slab.fold_if_due(clock::any_ticks());
         }
     }
 }

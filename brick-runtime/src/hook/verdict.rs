@@ -2,13 +2,6 @@
 
 use super::{Entry, Site};
 use crate::contract::{Check, Rules};
-use crate::slab::{self, meta};
-
-/// The meta word of a call that is not recorded: only its layer counts.
-pub(super) fn context(layer: Option<u64>) -> u64 {
-    let context = slab::current().map_or(0, |slab| slab.context.get());
-    layer.map_or(context, |layer| meta::with_layer(context, layer))
-}
 
 /// A precondition that does not hold.
 #[cold]

@@ -89,7 +89,6 @@ pub(super) fn snapshot() -> Snapshot {
         wall_ns: wall_ns(),
         tokens: tokens(),
         dropped: totals.dropped,
-        deep: totals.deep,
         folds: totals.folds,
         ns_per_hook,
         ns_per_tick,

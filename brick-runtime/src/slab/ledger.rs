@@ -3,6 +3,10 @@
 //! A ledger in a slab is written by its owner alone, so every update is a relaxed load and
 //! store, plain `mov`s; the log's epoch tells readers when their copy was disturbed. A reader
 //! folds pending entries into a ledger of its own with the same code.
+//!
+//! Folding is most of what a call costs after its two clock reads. A kernel is mostly called
+//! many times in a row, so calls of one brick are taken as a run: their statistics are summed in
+//! registers, two or four ticks at a time, and added to the slot once.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::mem::offset_of;
@@ -13,15 +17,14 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use super::log::{Entries, Entry, Sink};
 use super::meta::{self, Kind};
-use crate::histogram::{BUCKETS, bucket};
+use crate::histogram::{BUCKETS, LIMIT, bucket, bucket_of_float};
 
 /// Bricks that can be told apart in one process; calls of any beyond are counted as dropped.
 pub(crate) const MAX_BRICKS: usize = 2048;
 /// Layers that are told apart; the last one also takes all above it.
 pub(crate) const MAX_LAYERS: usize = 128;
-/// Nesting depths below which a call's children are subtracted from its self time.
-pub(crate) const MAX_DEPTH: usize = 256;
 
 /// A counter with one writer.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ impl Cell64 {
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
-    /// Wraps: sums of ticks have centuries, and [`Slot::own`] is a difference.
+    /// Wraps: sums of ticks have centuries, and self times may pass below zero on the way.
     #[inline(always)]
     pub(crate) fn add(&self, value: u64) {
         self.set(self.get().wrapping_add(value));
@@ -62,12 +65,11 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    #[inline(always)]
-    fn add(&self, ticks: u64) {
-        self.count.add(1);
-        self.total.add(ticks);
-        self.min_inverted.raise(!ticks);
-        self.max.raise(ticks);
+    fn add(&self, run: Run) {
+        self.count.add(run.count);
+        self.total.add(run.total);
+        self.min_inverted.raise(!run.min);
+        self.max.raise(run.max);
     }
 
     fn clear(&self) {
@@ -84,6 +86,60 @@ impl Spread {
     }
 }
 
+/// Some durations taken together; at least one.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    count: u64,
+    total: u64,
+    min: u64,
+    max: u64,
+    /// Sum of squares. As a float: exact sums need a 128-bit multiply each, and the error of a
+    /// sum of squares (1e-16) is far below what a deviation is read for.
+    squares: f64,
+}
+
+impl Run {
+    fn one(ticks: u64) -> Run {
+        let float = ticks as f64;
+        Run { count: 1, total: ticks, min: ticks, max: ticks, squares: float * float }
+    }
+
+    /// Of `ticks` that are all below [`LIMIT`], each counted in `histogram` as well.
+    #[inline(always)]
+    fn of(ticks: &[[u64; 4]], histogram: &[Cell64; BUCKETS]) -> Run {
+        let (mut total, mut squares) = ([0.0; 4], [0.0; 4]);
+        let (mut min, mut max) = ([f64::INFINITY; 4], [0.0f64; 4]);
+        for four in ticks {
+            let float = four.map(float_of);
+            for i in 0..4 {
+                // Whole numbers below 2⁵³: the sum is exact.
+                total[i] += float[i];
+                squares[i] += float[i] * float[i];
+                min[i] = if float[i] < min[i] { float[i] } else { min[i] };
+                max[i] = if float[i] > max[i] { float[i] } else { max[i] };
+            }
+            for f in float {
+                histogram.get(bucket_of_float(f)).unwrap_or(&histogram[0]).add(1);
+            }
+        }
+        Run {
+            count: 4 * ticks.len() as u64,
+            total: total.iter().sum::<f64>() as u64,
+            min: min.into_iter().fold(f64::INFINITY, f64::min) as u64,
+            max: max.into_iter().fold(0.0, f64::max) as u64,
+            squares: squares.iter().sum(),
+        }
+    }
+}
+
+/// `ticks as f64` for ticks below 2⁵², in two instructions that take two at a time: SSE2 has no
+/// conversion from 64-bit integers.
+#[inline(always)]
+fn float_of(ticks: u64) -> f64 {
+    const TWO_52: u64 = 0x4330_0000_0000_0000;
+    f64::from_bits(ticks | TWO_52) - f64::from_bits(TWO_52)
+}
+
 /// What one thread knows of one brick.
 #[derive(Debug)]
 #[repr(C)]
@@ -93,9 +149,9 @@ pub(crate) struct Slot {
     pub(crate) total: Cell64,
     pub(crate) min_inverted: Cell64,
     pub(crate) max: Cell64,
-    /// Sum of squared ticks, exact in 128 bits.
-    pub(crate) squares: [Cell64; 2],
-    /// Self time is `total + own`, wrapping: minus children's time, plus recursive calls' time, …
+    /// Sum of squared ticks: the bits of an `f64`.
+    pub(crate) squares: Cell64,
+    /// Self time of all calls and polls.
     pub(crate) own: Cell64,
     pub(crate) over_budget: Cell64,
     pub(crate) recursive: Cell64,
@@ -115,28 +171,45 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// An outermost call that ended.
-    #[inline(always)]
-    fn call(&self, ticks: u64, meta: u64) {
-        self.total.add(ticks);
-        self.min_inverted.raise(!ticks);
-        self.max.raise(ticks);
-        let square = u128::from(ticks) * u128::from(ticks);
-        let [low, high] = &self.squares;
-        let (sum, carry) = low.get().overflowing_add(square as u64);
-        low.set(sum);
-        high.set(
-            high.get()
-                .wrapping_add((square >> 64) as u64)
-                .wrapping_add(carry.into()),
-        );
-        self.histogram[bucket(ticks)].add(1);
-        if ticks > self.budget.get() {
-            self.over_budget.add(1);
+    /// Outermost calls that ended.
+    fn calls(&self, ticks: &[u64], layer: u64) {
+        let (fours, rest) = ticks.as_chunks::<4>();
+        if ticks.iter().fold(0, |all, t| all | t) < LIMIT && !fours.is_empty() {
+            self.add(Run::of(fours, &self.histogram), layer);
+            self.over_budget.add(self.over(fours.as_flattened()));
+            rest.iter().for_each(|&t| self.call(t, layer));
+        } else {
+            ticks.iter().for_each(|&t| self.call(t, layer));
         }
-        let layer = meta::layer_code(meta);
+    }
+
+    /// One outermost call that ended.
+    #[inline]
+    fn call(&self, ticks: u64, layer: u64) {
+        // Below zero, if the processors' counters disagree and the thread moved.
+        let ticks = if (ticks as i64) < 0 { 0 } else { ticks };
+        self.histogram[bucket(ticks)].add(1);
+        self.over_budget.add(self.over(&[ticks]));
+        self.add(Run::one(ticks), layer);
+    }
+
+    #[inline]
+    fn add(&self, run: Run, layer: u64) {
+        self.total.add(run.total);
+        self.min_inverted.raise(!run.min);
+        self.max.raise(run.max);
+        self.squares.set((f64::from_bits(self.squares.get()) + run.squares).to_bits());
         if layer != 0 {
-            self.layers[(layer - 1).min(MAX_LAYERS - 1)].add(ticks);
+            self.layers[(layer as usize - 1).min(MAX_LAYERS - 1)].add(run);
+        }
+    }
+
+    /// How many are over a fixed budget.
+    #[inline]
+    fn over(&self, ticks: &[u64]) -> u64 {
+        match self.budget.get() {
+            u64::MAX => 0,
+            budget => ticks.iter().filter(|&&t| t > budget).count() as u64,
         }
     }
 
@@ -180,15 +253,12 @@ impl Slot {
     }
 }
 
-/// One slot per brick that was called, and the time of the children of the calls still open.
+/// One slot per brick that was called.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Ledger {
-    /// Ticks of ended calls at each depth that their parent, still open, has yet to subtract.
-    children: [Cell64; MAX_DEPTH + 1],
-    /// Calls nested deeper than [`MAX_DEPTH`]: their time is in the self time of the call
-    /// at that depth.
-    pub(crate) deep: Cell64,
+    /// The code of the layer that the next entry was made in.
+    layer: Cell64,
     /// Folds of the log, and the ticks they took.
     pub(crate) folds: Spread,
     slots: [AtomicPtr<Slot>; MAX_BRICKS],
@@ -216,149 +286,127 @@ impl Ledger {
         slot
     }
 
-    /// Counts one entry.
-    #[inline(always)]
-    pub(crate) fn apply(&self, amount: u64, meta: u64) {
-        let Some(slot) = self.slot(meta::index(meta)) else {
-            return;
-        };
-        if meta & meta::SPECIAL == 0 {
-            slot.call(amount, meta);
-            slot.own.add(self.nest(amount, meta).wrapping_neg());
-        } else {
-            self.apply_special(slot, amount, meta);
+    /// Counts an entry that is more than a plain call.
+    fn special(&self, Entry { amount, children, meta }: Entry) {
+        match Kind::of(meta) {
+            Kind::Layer => return self.layer.set(amount),
+            Kind::Fold => return self.folds.add(Run::one(amount)),
+            _ => {}
         }
-    }
-
-    #[inline(never)]
-    fn apply_special(&self, slot: &Slot, amount: u64, meta: u64) {
+        let Some(slot) = self.slot(meta::index(meta)) else { return };
         if meta & meta::PANIC != 0 {
             slot.panics.add(1);
         }
+        let own = amount.wrapping_sub(children);
         match Kind::of(meta) {
             Kind::Call => {
-                let children = self.nest(amount, meta);
-                if meta & meta::RECURSIVE == 0 {
-                    slot.call(amount, meta);
-                    slot.own.add(children.wrapping_neg());
-                } else {
-                    // In the outermost call's total already; its own time is still its own.
-                    slot.recursive.add(1);
-                    slot.own.add(amount.wrapping_sub(children));
-                }
-                if meta & meta::OVER != 0 {
-                    slot.over_budget.add(1);
-                }
+                slot.own.add(own);
+                self.outermost(slot, amount, meta);
+            }
+            Kind::AsyncCall => self.outermost(slot, amount, meta),
+            Kind::Poll => {
+                slot.polls.add(1);
+                slot.own.add(own);
             }
             Kind::Flops => slot.flops.add(amount),
             Kind::Bytes => slot.bytes.add(amount),
             Kind::Tokens => slot.tokens.add(amount),
             Kind::Elements => slot.elements.add(amount),
             Kind::Budget => slot.budgets.add(amount),
-            Kind::Check => {
-                slot.checks.add(amount);
-                self.nest(amount, meta);
-            }
-            Kind::Poll => {
-                slot.polls.add(1);
-                let children = self.nest(amount, meta);
-                slot.own.add(amount.wrapping_sub(children));
-            }
-            // The polls have nested, and are in `own`: taken out again where they enter `total`.
-            Kind::AsyncCall if meta & meta::RECURSIVE == 0 => {
-                slot.call(amount, meta);
-                slot.own.add(amount.wrapping_neg());
-                if meta & meta::OVER != 0 {
-                    slot.over_budget.add(1);
-                }
-            }
-            Kind::AsyncCall => slot.recursive.add(1),
-            Kind::Latency => slot.latency.add(amount),
+            Kind::Check => slot.checks.add(Run::one(amount)),
+            Kind::Latency => slot.latency.add(Run::one(amount)),
             Kind::Cancelled => slot.cancelled.add(1),
-            Kind::Fold => {
-                self.folds.add(amount);
-                self.nest(amount, meta);
-            }
+            Kind::Fold | Kind::Layer => {}
         }
     }
 
-    /// Skips one entry that lies before a reset: its time is still its open parent's child time.
-    pub(crate) fn skip(&self, amount: u64, meta: u64) {
-        if matches!(
-            Kind::of(meta),
-            Kind::Call | Kind::Poll | Kind::Check | Kind::Fold
-        ) {
-            self.nest(amount, meta);
+    /// A call that may be recursive: its time is in the outermost call's already.
+    fn outermost(&self, slot: &Slot, ticks: u64, meta: u64) {
+        if meta::is_recursive(meta) {
+            slot.recursive.add(1);
+            return;
+        }
+        slot.call(ticks, self.layer.get());
+        if meta & meta::OVER != 0 {
+            slot.over_budget.add(1);
         }
     }
 
-    /// Adds `ticks` to the time of the parent's children; returns that of its own.
-    #[inline(always)]
-    fn nest(&self, ticks: u64, meta: u64) -> u64 {
-        let depth = meta::depth(meta);
-        if depth >= MAX_DEPTH {
-            return self.nest_deep(ticks, meta);
-        }
-        if depth > 0 {
-            self.children[depth].add(ticks);
-        }
-        let own = &self.children[depth + 1];
-        let children = own.get();
-        if children != 0 {
-            own.set(0);
-        }
-        children
-    }
-
-    /// At the last depth a call's children are not told apart; below it, its time is in that
-    /// call's self time, and so it has none of its own.
-    #[cold]
-    fn nest_deep(&self, ticks: u64, meta: u64) -> u64 {
-        if meta::depth(meta) == MAX_DEPTH {
-            self.children[MAX_DEPTH].add(ticks);
-            return 0;
-        }
-        if Kind::of(meta) != Kind::Fold {
-            self.deep.add(1);
-        }
-        ticks
-    }
-
-    /// Forgets all counts. The children of open calls stay: those calls end later.
-    pub(crate) fn clear(&self) {
-        self.deep.set(0);
-        self.folds.clear();
-        (0..MAX_BRICKS)
-            .filter_map(|i| self.slot(i))
-            .for_each(Slot::clear);
-    }
-
-    /// Forgets open calls: the thread that had them is gone.
-    pub(crate) fn clear_children(&self) {
-        self.children.iter().for_each(|c| c.set(0));
-    }
-
-    /// Copies `from`, without its slots' counts where `counts` is false.
+    /// Copies `from`, without its counts where `counts` is false.
     pub(crate) fn copy(&self, from: &Ledger, counts: bool) {
-        for (to, from) in self.children.iter().zip(&from.children) {
-            to.set(from.get());
-        }
         self.clear();
+        self.layer.set(from.layer.get());
         if counts {
-            self.deep.set(from.deep.get());
             self.folds.copy(&from.folds);
         }
         for index in 0..MAX_BRICKS {
             if let Some(slot) = from.slot(index) {
                 let copy = self.slot_or_new(index, slot.budget.get());
+                copy.budget.set(slot.budget.get());
                 if counts {
                     copy.copy(slot);
-                } else {
-                    copy.budget.set(slot.budget.get());
                 }
             }
         }
     }
+}
+
+impl Sink for Ledger {
+    /// The layer stays: it is where the thread is, not what it did.
+    fn clear(&self) {
+        self.folds.clear();
+        (0..MAX_BRICKS).filter_map(|i| self.slot(i)).for_each(Slot::clear);
+    }
+
+    fn skip(&self, entries: Entries<'_>) {
+        for (amount, meta) in entries.amounts.iter().zip(entries.metas) {
+            if Kind::of(meta.load(Relaxed)) == Kind::Layer {
+                self.layer.set(amount.load(Relaxed));
+            }
+        }
+    }
+
+    fn apply(&self, entries: Entries<'_>) {
+        let (amounts, children, metas) = (own(entries.amounts), own(entries.children), own(entries.metas));
+        let mut i = 0;
+        while i < metas.len() {
+            let meta = metas[i];
+            match self.slot(meta::index(meta)) {
+                Some(slot) if meta::is_plain(meta) => {
+                    let run = i..i + same(&metas[i..]);
+                    i = run.end;
+                    let ticks = &amounts[run.clone()];
+                    let children = children[run].iter().fold(0u64, |sum, &c| sum.wrapping_add(c));
+                    let sum = ticks.iter().fold(0u64, |sum, &t| sum.wrapping_add(t));
+                    slot.own.add(sum.wrapping_sub(children));
+                    slot.calls(ticks, self.layer.get());
+                }
+                _ => {
+                    self.special(Entry { amount: amounts[i], children: children[i], meta });
+                    i += 1;
+                }
+            }
+        }
+    }
+}
+
+/// How many of `metas` are like the first, which there is.
+#[inline]
+fn same(metas: &[u64]) -> usize {
+    let (eights, _) = metas.as_chunks::<8>();
+    let alike = |eight: &&[u64; 8]| eight.iter().fold(0, |different, m| different | (m ^ metas[0])) == 0;
+    let mut n = 8 * eights.iter().take_while(alike).count();
+    while metas.get(n) == Some(&metas[0]) {
+        n += 1;
+    }
+    n
+}
+
+/// Words of a log that nobody writes meanwhile, as plain words: loads of those can be combined.
+fn own(words: &[AtomicU64]) -> &[u64] {
+    // SAFETY: `AtomicU64` has the layout of `u64`, and nobody writes the words while they
+    // are borrowed: `Sink::apply` is called by their only writer.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u64>(), words.len()) }
 }
 
 /// Zeroed memory for a `T`, never freed. From the system allocator: the program's own may be

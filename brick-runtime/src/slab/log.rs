@@ -1,6 +1,6 @@
 //! The log: what one thread writes for each call, and how others read it meanwhile.
 //!
-//! One thread (the owner) appends entries of two words and, when enough are pending, folds them
+//! One thread (the owner) appends entries of three words and, when enough are pending, folds them
 //! into a ledger. Any number of readers, one at a time, read ledger and pending entries
 //! together, without ever making the owner wait:
 //!
@@ -23,14 +23,10 @@ use crate::sync::{
 /// Bits of a reset mark that hold the length; a log is shorter than this.
 const MARK_LEN_BITS: u32 = 12;
 
-/// One entry: an amount (mostly ticks) and what it is of (see `meta`).
-#[derive(Debug)]
-pub(crate) struct Entry {
-    amount: AtomicU64,
-    meta: AtomicU64,
-}
-
 /// A single-writer log of at most `CAP` pending entries. All zeroes is a valid empty log.
+///
+/// One array per word of an entry: an append then needs no arithmetic, and a fold can take
+/// several amounts at once.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Log<const CAP: usize> {
@@ -39,17 +35,38 @@ pub(crate) struct Log<const CAP: usize> {
     hold: AtomicU64,
     reset_asked: AtomicU64,
     reset_done: AtomicU64,
-    entries: [Entry; CAP],
+    /// Mostly ticks.
+    amounts: [AtomicU64; CAP],
+    /// Of a call: the ticks of the calls that it made.
+    children: [AtomicU64; CAP],
+    /// What the amount is of (see `meta`).
+    metas: [AtomicU64; CAP],
+}
+
+/// One entry of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) amount: u64,
+    pub(crate) children: u64,
+    pub(crate) meta: u64,
+}
+
+/// The words of some entries; each has `len` elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entries<'a> {
+    pub(crate) amounts: &'a [AtomicU64],
+    pub(crate) children: &'a [AtomicU64],
+    pub(crate) metas: &'a [AtomicU64],
 }
 
 /// What a log is folded into.
 pub(crate) trait Sink {
     /// Forgets all counts: a reset was asked for.
     fn clear(&self);
-    /// An entry from before the reset.
-    fn skip(&self, amount: u64, meta: u64);
-    /// An entry that counts.
-    fn apply(&self, amount: u64, meta: u64);
+    /// Entries from before the reset.
+    fn skip(&self, entries: Entries<'_>);
+    /// Entries that count. Only the owner calls this: nobody writes them meanwhile.
+    fn apply(&self, entries: Entries<'_>);
 }
 
 /// What a reader may look at in one attempt.
@@ -65,16 +82,18 @@ pub(crate) struct View {
 
 impl<const CAP: usize> Log<CAP> {
     /// Checked where it is used: a mark must be able to hold any length.
-    const FITS: () = assert!(CAP < 1 << MARK_LEN_BITS);
+    const FITS: () = assert!(CAP.is_power_of_two() && CAP < 1 << MARK_LEN_BITS);
 
     /// Owner: appends an entry and returns the new length. The caller folds before the log is
-    /// full; an entry past the end panics.
+    /// full.
     #[inline(always)]
-    pub(crate) fn append(&self, amount: u64, meta: u64) -> u64 {
+    pub(crate) fn append(&self, entry: Entry) -> u64 {
         let n = self.len.load(Relaxed);
-        let entry = &self.entries[n as usize];
-        entry.amount.store(amount, Relaxed);
-        entry.meta.store(meta, Relaxed);
+        // Never wraps, see the callers; spares the hot path a branch to a panic.
+        let i = n as usize & (CAP - 1);
+        self.amounts[i].store(entry.amount, Relaxed);
+        self.children[i].store(entry.children, Relaxed);
+        self.metas[i].store(entry.meta, Relaxed);
         self.len.store(n + 1, Release);
         n + 1
     }
@@ -104,12 +123,10 @@ impl<const CAP: usize> Log<CAP> {
             self.reset_done.store(asked, Relaxed);
             from = mark_in(asked, epoch).min(len);
         }
-        for entry in &self.entries[..from] {
-            sink.skip(entry.amount.load(Relaxed), entry.meta.load(Relaxed));
+        if from > 0 {
+            sink.skip(self.entries(0, from));
         }
-        for entry in &self.entries[from..len] {
-            sink.apply(entry.amount.load(Relaxed), entry.meta.load(Relaxed));
-        }
+        sink.apply(self.entries(from, len));
         self.len.store(0, Relaxed);
         self.epoch.store(epoch + 2, Release);
     }
@@ -142,10 +159,21 @@ impl<const CAP: usize> Log<CAP> {
         got
     }
 
-    /// Reader: the entry's amount and meta; true only of an undisturbed `read`.
-    pub(crate) fn entry(&self, i: usize) -> (u64, u64) {
-        let entry = &self.entries[i];
-        (entry.amount.load(Relaxed), entry.meta.load(Relaxed))
+    fn entries(&self, from: usize, to: usize) -> Entries<'_> {
+        Entries {
+            amounts: &self.amounts[from..to],
+            children: &self.children[from..to],
+            metas: &self.metas[from..to],
+        }
+    }
+
+    /// Reader: an entry; true only of an undisturbed `read`.
+    pub(crate) fn entry(&self, i: usize) -> Entry {
+        Entry {
+            amount: self.amounts[i].load(Relaxed),
+            children: self.children[i].load(Relaxed),
+            meta: self.metas[i].load(Relaxed),
+        }
     }
 
     /// Reader: asks that everything recorded so far be forgotten. What the owner records while

@@ -1,35 +1,31 @@
-//! The second word of a log entry: what its amount is of.
+//! What a log entry is: its brick, kind and flags in one word.
 //!
 //! ```text
-//! 63        48 47    44 43   40 39     24 23        0
-//! |  index    | flags  | kind  |  layer  |  depth   |
+//! 31    26   25      24   23  20 19   18 17      16 15      0
+//! |      | over | panic |  kind |       | opened    | index  |
 //! ```
 //!
-//! The low 40 bits are the thread's *context* as it was when the call began, so that
-//! one load and one store at entry, and one store at exit, keep depth and layer right.
+//! `opened` is the brick's state when the call began (see `state`): the hot path
+//! puts it there as it is, and pays nothing to tell a recursive call from others.
 
-/// Nesting depth: brick calls (polls, checks) of this thread that were open.
-const DEPTH_BITS: u32 = 24;
-const LAYER_SHIFT: u32 = DEPTH_BITS;
-const LAYER_MASK: u64 = 0xffff << LAYER_SHIFT;
-const KIND_SHIFT: u32 = 40;
+/// What a slab knows of a brick when a call begins.
+pub(crate) mod state {
+    /// No slot yet, or no such brick: the cold path looks further.
+    pub(crate) const ABSENT: u8 = 0;
+    /// No call of it is open on this thread.
+    pub(crate) const IDLE: u8 = 1;
+    /// A call of it is open on this thread.
+    pub(crate) const OPEN: u8 = 2;
+}
+
+const OPENED_SHIFT: u32 = 16;
+const KIND_SHIFT: u32 = 20;
 const KIND_MASK: u64 = 0xf << KIND_SHIFT;
-const INDEX_SHIFT: u32 = 48;
 
-/// One more level of nesting, added to a context.
-pub(crate) const DEEPER: u64 = 1;
-
-/// The call began while another call of the same brick was open on this thread.
-pub(crate) const RECURSIVE: u64 = 1 << 44;
 /// The call ended by a panic.
-pub(crate) const PANIC: u64 = 1 << 45;
+pub(crate) const PANIC: u64 = 1 << 24;
 /// The call took longer than the budget that it had computed for itself.
-pub(crate) const OVER: u64 = 1 << 46;
-/// The guard must end on the slow path: a device to wait for, or no cycle counter.
-pub(crate) const SLOW: u64 = 1 << 47;
-
-/// Anything but a plain outermost call that returned.
-pub(crate) const SPECIAL: u64 = KIND_MASK | RECURSIVE | PANIC | OVER;
+pub(crate) const OVER: u64 = 1 << 25;
 
 /// What an entry's amount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +53,14 @@ pub(crate) enum Kind {
     Latency,
     /// Busy ticks of an async call that was dropped before its end.
     Cancelled,
-    /// Ticks that folding the log took: the profiler's own, and nobody's self time.
+    /// Ticks that folding the log took.
     Fold,
+    /// From here on the thread is in another layer: its code.
+    Layer,
 }
 
 impl Kind {
-    const ALL: [Kind; 12] = [
+    const ALL: [Kind; 13] = [
         Kind::Call,
         Kind::Flops,
         Kind::Bytes,
@@ -75,64 +73,60 @@ impl Kind {
         Kind::Latency,
         Kind::Cancelled,
         Kind::Fold,
+        Kind::Layer,
     ];
 
-    /// This kind's bits of a meta word.
-    #[inline(always)]
-    pub(crate) const fn bits(self) -> u64 {
-        (self as u64) << KIND_SHIFT
-    }
-
-    /// The kind in a meta word. A torn read (thrown away later) may hold any bits.
+    /// The kind in a meta word.
     pub(crate) fn of(meta: u64) -> Kind {
         let kind = (meta & KIND_MASK) >> KIND_SHIFT;
         *Kind::ALL.get(kind as usize).unwrap_or(&Kind::Call)
     }
 }
 
-/// The meta word of a call of the brick `index` in `context`.
+/// The meta word of a call of the brick `index`, whose state was `opened` when it began.
 #[inline(always)]
-pub(crate) const fn call(index: u32, context: u64) -> u64 {
-    (index as u64) << INDEX_SHIFT | context
+pub(crate) const fn call(index: u32, opened: u8) -> u64 {
+    index as u64 | (opened as u64) << OPENED_SHIFT
+}
+
+/// The meta word of another entry of the brick `index`.
+#[inline(always)]
+pub(crate) const fn of(kind: Kind, index: u32) -> u64 {
+    index as u64 | (kind as u64) << KIND_SHIFT
 }
 
 /// The brick's index.
 #[inline(always)]
 pub(crate) const fn index(meta: u64) -> usize {
-    (meta >> INDEX_SHIFT) as usize
+    (meta & 0xffff) as usize
 }
 
-/// The nesting depth; 0 has no brick above it.
+/// Nothing but an outermost call that returned.
 #[inline(always)]
-pub(crate) const fn depth(meta: u64) -> usize {
-    (meta & ((1 << DEPTH_BITS) - 1)) as usize
+pub(crate) const fn is_plain(meta: u64) -> bool {
+    meta >> OPENED_SHIFT == state::IDLE as u64
 }
 
-/// The layer plus one; 0 is none.
+/// The call began while another of the same brick was open on the thread.
+pub(crate) const fn is_recursive(meta: u64) -> bool {
+    opened(meta) == state::OPEN
+}
+
+/// The brick's state when the call began.
 #[inline(always)]
-pub(crate) const fn layer_code(meta: u64) -> usize {
-    ((meta & LAYER_MASK) >> LAYER_SHIFT) as usize
+pub(crate) const fn opened(meta: u64) -> u8 {
+    (meta >> OPENED_SHIFT) as u8 & 0b11
 }
 
-/// The layer, if there is one. Layers from 65 534 on are one.
-pub(crate) const fn layer(meta: u64) -> Option<u32> {
-    match layer_code(meta) {
-        0 => None,
-        code => Some(code as u32 - 1),
-    }
+/// A layer's code: 0 is none.
+#[inline]
+pub(crate) fn layer_code(layer: u64) -> u64 {
+    layer.saturating_add(1)
 }
 
-/// `context` with another layer.
-#[inline(always)]
-pub(crate) const fn with_layer(context: u64, layer: u64) -> u64 {
-    let code = if layer > 0xfffe { 0xffff } else { layer + 1 };
-    context & !LAYER_MASK | code << LAYER_SHIFT
-}
-
-/// `context` with the layer of `other`.
-#[inline(always)]
-pub(crate) const fn with_layer_of(context: u64, other: u64) -> u64 {
-    context & !LAYER_MASK | other & LAYER_MASK
+/// The layer of a code.
+pub(crate) fn layer(code: u64) -> Option<u64> {
+    code.checked_sub(1)
 }
 
 #[cfg(test)]
@@ -141,19 +135,21 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch_each_other() {
-        let context = with_layer(5 * DEEPER, 31);
-        let meta = call(2047, context) | Kind::Cancelled.bits() | RECURSIVE | PANIC | OVER | SLOW;
-        assert_eq!(index(meta), 2047);
-        assert_eq!(depth(meta), 5);
-        assert_eq!(layer(meta), Some(31));
-        assert_eq!(Kind::of(meta), Kind::Cancelled);
-        assert_eq!(layer(with_layer(context, 7)), Some(7));
-        assert_eq!(layer(with_layer(0, u64::MAX)), Some(65_534));
-        assert_eq!(layer(call(3, 9)), None);
-        assert_eq!(with_layer_of(9, context), with_layer(9, 31));
+        let plain = call(2047, state::IDLE);
+        assert!(is_plain(plain) && !is_recursive(plain));
+        assert_eq!((index(plain), Kind::of(plain)), (2047, Kind::Call));
+        assert_eq!(opened(plain | PANIC), state::IDLE);
+        let recursive = call(2047, state::OPEN) | PANIC | OVER;
+        assert!(is_recursive(recursive) && !is_plain(recursive));
+        assert_eq!((index(recursive), Kind::of(recursive)), (2047, Kind::Call));
+        assert!(!is_plain(plain | PANIC) && !is_plain(plain | OVER));
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, i);
-            assert_eq!(Kind::of(kind.bits()), kind);
+            let meta = of(kind, 77) | PANIC;
+            assert_eq!((kind as usize, Kind::of(meta), index(meta)), (i, kind, 77));
+            assert!(!is_plain(of(kind, 77)));
         }
+        assert_eq!(layer(layer_code(31)), Some(31));
+        assert_eq!(layer(layer_code(u64::MAX)), Some(u64::MAX - 1));
+        assert_eq!(layer(0), None);
     }
 }

@@ -14,11 +14,11 @@ pub(crate) mod sites;
 
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-pub(crate) use self::ledger::MAX_BRICKS;
-use self::ledger::{Cell64, Ledger};
-use self::log::{Log, Sink};
-use self::meta::Kind;
-pub(crate) use self::pool::{claimed, current, current_or_claim};
+use self::ledger::{Cell64, Ledger, MAX_BRICKS};
+pub(crate) use self::log::Entry;
+use self::log::Log;
+use self::meta::{Kind, state};
+pub(crate) use self::pool::{claimed, count_dropped, current, current_or_claim, set_gates};
 use crate::clock;
 use crate::registry::{BrickInfo, Budget};
 
@@ -30,22 +30,16 @@ const CAPACITY: usize = 1024;
 /// Entries that one call may append after the last test for room.
 const SLACK: u64 = 16;
 
-/// What a slab knows of a brick at entry.
-pub(crate) mod state {
-    /// No slot yet, or no such brick: the cold path looks further.
-    pub(crate) const ABSENT: u8 = 0;
-    /// No call of it is open on this thread.
-    pub(crate) const IDLE: u8 = 1;
-    /// A call of it is open on this thread.
-    pub(crate) const OPEN: u8 = 2;
-}
-
 /// What one thread writes. All zeroes is a valid empty slab.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {
-    /// Depth and layer of the code that runs now (see `meta`).
-    pub(crate) context: Cell64,
+    /// Not 0: calls take the slow path. Written by whoever changes the mode.
+    pub(crate) gate: AtomicU8,
+    /// Ticks of the calls that ended since the innermost open one began.
+    pub(crate) children: Cell64,
+    /// The code of the layer that the thread is in.
+    pub(crate) layer: Cell64,
     states: [AtomicU8; MAX_BRICKS],
     log: Log<CAPACITY>,
     ledger: Ledger,
@@ -58,31 +52,44 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A brick's state, for `entered` and `left`.
+    /// A brick's state when a call begins or ends.
     #[inline(always)]
     pub(crate) fn state(&self, index: u32) -> &AtomicU8 {
-        // Never out of bounds as `sites` gives indices; the mask makes it plain to see.
+        // `sites` gives no index out of bounds; the mask makes it plain to see.
         &self.states[index as usize & (MAX_BRICKS - 1)]
     }
 
     /// Appends an entry. True when the log should be folded: see [`Slab::fold_if_due`].
     #[inline(always)]
-    pub(crate) fn append(&self, amount: u64, meta: u64) -> bool {
-        self.log.append(amount, meta) >= DUE
+    pub(crate) fn append(&self, entry: Entry) -> bool {
+        self.log.append(entry) >= DUE
     }
 
     /// Folds the log if it is due and no reader is at work (or it is full). `now` is the tick
-    /// at which the call that made it due ended; `meta` that call's.
+    /// at which the call that made it due ended.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fold_if_due(&self, now: u64, meta: u64) {
+    pub(crate) fn fold_if_due(&self, now: u64) {
         if self.log.len() < DUE || self.log.held() && self.log.len() < CAPACITY as u64 - SLACK {
             return;
         }
         self.log.fold(&self.ledger);
         let took = clock::any_ticks().saturating_sub(now);
-        let plain = meta & !(meta::SPECIAL | meta::SLOW);
-        self.log.append(took, plain | Kind::Fold.bits());
+        // Nobody's self time: the open call takes it for a child's.
+        self.children.add(took);
+        let meta = meta::of(Kind::Fold, sites::PROFILER);
+        self.log.append(Entry { amount: took, children: 0, meta });
+    }
+
+    /// From here on the thread is in another layer: the code of the one before.
+    pub(crate) fn enter_layer(&self, code: u64) -> u64 {
+        let before = self.layer.get();
+        self.layer.set(code);
+        let meta = meta::of(Kind::Layer, sites::PROFILER);
+        if self.append(Entry { amount: code, children: 0, meta }) {
+            self.fold_if_due(clock::any_ticks());
+        }
+        before
     }
 
     /// Makes a slot for a brick, so that its calls can be recorded.
@@ -100,39 +107,19 @@ impl Slab {
     pub(crate) fn samples(&self, index: u32, every: u32) -> bool {
         let skip = &self.skips[index as usize & (MAX_BRICKS - 1)];
         let left = skip.load(Relaxed);
-        skip.store(
-            if left == 0 {
-                every.saturating_sub(1)
-            } else {
-                left - 1
-            },
-            Relaxed,
-        );
+        skip.store(if left == 0 { every.saturating_sub(1) } else { left - 1 }, Relaxed);
         left == 0
     }
 
-    /// Ends the slab's use by a thread.
+    /// Ends the slab's use by a thread. Calls that were open never end.
     fn retire(&self) {
+        self.enter_layer(0);
         self.log.fold(&self.ledger);
-        self.context.set(0);
-        self.ledger.clear_children();
+        self.children.set(0);
         for open in &self.states {
             if open.load(Relaxed) == state::OPEN {
                 open.store(state::IDLE, Relaxed);
             }
         }
-    }
-}
-
-impl Sink for Ledger {
-    fn clear(&self) {
-        Ledger::clear(self);
-    }
-    fn skip(&self, amount: u64, meta: u64) {
-        Ledger::skip(self, amount, meta);
-    }
-    #[inline(always)]
-    fn apply(&self, amount: u64, meta: u64) {
-        Ledger::apply(self, amount, meta);
     }
 }

@@ -9,15 +9,17 @@ use std::sync::atomic::{
 use std::sync::{Mutex, PoisonError};
 
 use super::ledger::allocate_zeroed;
-use super::{Slab, sites, state};
+use super::meta::state;
+use super::{Slab, sites};
+use crate::hook::mode;
 use crate::registry::BrickInfo;
 
 /// Every slab, newest first; only ever grows.
 static ALL: AtomicPtr<Slab> = AtomicPtr::new(ptr::null_mut());
 /// Slabs without an owner. Under this lock a slab changes hands.
 static FREE: Mutex<Free> = Mutex::new(Free(ptr::null()));
-/// Calls that had no slab to go to.
-static HOMELESS: AtomicU64 = AtomicU64::new(0);
+/// Calls that could not be recorded.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 struct Free(*const Slab);
 // SAFETY: the pointer is null or a slab's, and slabs are `Sync` and never freed.
@@ -89,6 +91,7 @@ fn claim() -> Option<&'static Slab> {
 fn new_slab() -> &'static Slab {
     // SAFETY: a zeroed `Slab` is valid: null pointers and integers.
     let slab = unsafe { allocate_zeroed::<Slab>().as_ref() };
+    slab.gate.store(mode::get(), Relaxed);
     slab.next.store(ALL.load(Relaxed), Relaxed);
     ALL.store(ptr::from_ref(slab).cast_mut(), Release);
     slab
@@ -99,6 +102,15 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Slab> {
     // SAFETY: the list holds slabs, which are never freed.
     let get = |slab: &AtomicPtr<Slab>| unsafe { slab.load(Acquire).as_ref() };
     std::iter::successors(get(&ALL), move |slab| get(&slab.next))
+}
+
+/// Opens or closes the fast path on every thread, as the mode now says.
+pub(crate) fn set_gates() {
+    // Under the lock no slab is made with the mode from before.
+    let _free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    for slab in all() {
+        slab.gate.store(mode::get(), Relaxed);
+    }
 }
 
 /// The way in for a brick whose slab, index or slot is missing: makes them. `Err` where it
@@ -113,7 +125,7 @@ pub(crate) fn claimed(info: &'static BrickInfo, index: u32) -> Result<(&'static 
         index
     };
     let Some(slab) = current_or_claim().filter(|_| index != sites::REFUSED) else {
-        HOMELESS.fetch_add(1, Relaxed);
+        count_dropped();
         return Err(index);
     };
     if slab.state(index).load(Relaxed) == state::ABSENT {
@@ -122,8 +134,14 @@ pub(crate) fn claimed(info: &'static BrickInfo, index: u32) -> Result<(&'static 
     Ok((slab, index))
 }
 
-/// Calls that could not be recorded: of more than `MAX_BRICKS` bricks, or in destructors of
-/// thread-locals that ran after ours.
-pub(crate) fn homeless() -> &'static AtomicU64 {
-    &HOMELESS
+/// Calls that could not be recorded: of more than `MAX_BRICKS` bricks, made by an allocator while
+/// a brick is being admitted, or in destructors of thread-locals that ran after ours.
+pub(super) fn dropped() -> &'static AtomicU64 {
+    &DROPPED
+}
+
+/// Counts a call that could not be recorded.
+#[cold]
+pub(crate) fn count_dropped() {
+    DROPPED.fetch_add(1, Relaxed);
 }

@@ -1,9 +1,11 @@
 //! The reader's side: all slabs, folded together, without making anyone wait.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ledger::{Ledger, MAX_LAYERS, Slot, Spread, allocate_zeroed};
+use super::log::{Entries, Entry, Sink};
 use super::{Slab, pool, sites};
 use crate::histogram::{BUCKETS, Histogram};
 use crate::stats::{LayerTally, Span, Tally};
@@ -18,8 +20,6 @@ pub(crate) struct Totals {
     pub(crate) bricks: Vec<(usize, Tally)>,
     /// Folds of the logs: how many, and the ticks they took.
     pub(crate) folds: Span,
-    /// Calls nested too deep to have their children told apart.
-    pub(crate) deep: u64,
     /// Calls that could not be recorded.
     pub(crate) dropped: u64,
 }
@@ -29,11 +29,9 @@ pub(crate) fn totals() -> Totals {
     let _reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
     let mut sums: Vec<Option<Sum>> = Vec::new();
     let mut folds = Span::default();
-    let mut deep = 0;
     for slab in pool::all() {
         let ledger = read(slab);
         folds.add(&span(&ledger.folds));
-        deep += ledger.deep.get();
         for index in sites::indices() {
             if let Some(slot) = ledger.slot(index) {
                 if sums.len() <= index {
@@ -51,8 +49,7 @@ pub(crate) fn totals() -> Totals {
     Totals {
         bricks,
         folds,
-        deep,
-        dropped: pool::homeless().load(Relaxed),
+        dropped: pool::dropped().load(Relaxed),
     }
 }
 
@@ -62,29 +59,32 @@ pub(crate) fn reset() {
     for slab in pool::all() {
         slab.log.ask_reset(std::thread::yield_now);
     }
-    pool::homeless().store(0, Relaxed);
+    pool::dropped().store(0, Relaxed);
 }
 
 /// One slab as of now: its ledger with the pending entries folded in. The result is good until
 /// the next call; the caller holds `READER`.
 fn read(slab: &Slab) -> &'static Ledger {
     let scratch = scratch();
-    let (mut entries, mut from) = (Vec::with_capacity(super::CAPACITY), 0);
-    slab.log.read(
+    let mut pending: Vec<Entry> = Vec::with_capacity(super::CAPACITY);
+    let from = slab.log.read(
         |view| {
             scratch.copy(&slab.ledger, view.ledger);
-            entries.clear();
-            entries.extend((0..view.len).map(|i| slab.log.entry(i)));
-            from = view.from;
+            pending.clear();
+            pending.extend((0..view.len).map(|i| slab.log.entry(i)));
+            view.from
         },
         std::thread::yield_now,
     );
-    for &(amount, meta) in &entries[..from] {
-        scratch.skip(amount, meta);
-    }
-    for &(amount, meta) in &entries[from..] {
-        scratch.apply(amount, meta);
-    }
+    let column = |word: fn(&Entry) -> u64| pending.iter().map(|e| AtomicU64::new(word(e))).collect::<Vec<_>>();
+    let (amounts, children, metas) = (column(|e| e.amount), column(|e| e.children), column(|e| e.meta));
+    let entries = |range: Range<usize>| Entries {
+        amounts: &amounts[range.clone()],
+        children: &children[range.clone()],
+        metas: &metas[range],
+    };
+    scratch.skip(entries(0..from));
+    scratch.apply(entries(from..pending.len()));
     scratch
 }
 
@@ -138,11 +138,8 @@ impl Sum {
             !slot.min_inverted.get(),
             slot.max.get(),
         ));
-        t.squares += u128::from(slot.squares[1].get()) << 64 | u128::from(slot.squares[0].get());
-        t.own = t
-            .own
-            .wrapping_add(slot.total.get())
-            .wrapping_add(slot.own.get());
+        t.squares += f64::from_bits(slot.squares.get());
+        t.own = t.own.wrapping_add(slot.own.get());
         t.recursive += slot.recursive.get();
         t.over_budget += slot.over_budget.get();
         t.panics += slot.panics.get();

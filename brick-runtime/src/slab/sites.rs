@@ -11,6 +11,8 @@ use crate::registry::BrickInfo;
 
 /// Index 0 belongs to no brick: no slab ever has a slot for it.
 pub(crate) const UNREGISTERED: u32 = 0;
+/// The index of entries that are of the profiler itself.
+pub(crate) const PROFILER: u32 = UNREGISTERED;
 /// The index of bricks that came too late to get one; [`super::Slab::state`] takes it for 0.
 pub(crate) const REFUSED: u32 = MAX_BRICKS as u32;
 
