@@ -1,10 +1,12 @@
 //! The command line: one enum of commands, each with its own arguments.
 
-use crate::commands::{inspect, run, tokenize};
+use crate::commands::{inspect, profile, run, tokenize};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  apr run --prompt 'Once upon a time'      continue a text with the built-in model
+  apr profile --model model.gguf           where the time goes, brick by brick
   apr inspect model.gguf                   what is in the file, and whether it can be run
   apr inspect --check model.gguf           also look for NaN and infinite scales
   apr tokenize --model model.gguf --text 'Hello, world!'
@@ -23,6 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
+    Profile(profile::Args),
     Inspect(inspect::Args),
     Tokenize(tokenize::Args),
 }
@@ -35,6 +38,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Run(args) => run::run(&args),
+            Command::Profile(args) => profile::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Tokenize(args) => tokenize::run(&args),
         }

@@ -12,7 +12,11 @@ fuzz_target!(|bytes: &[u8]| {
     report.check(&gguf);
     // A report is safe to print: one line is one line, and nothing steers the terminal.
     let shown = report.to_string();
-    assert!(shown.lines().all(|line| !line.contains(|c: char| c.is_control())));
+    assert!(
+        shown
+            .lines()
+            .all(|line| !line.contains(|c: char| c.is_control()))
+    );
     serde_json::to_string(&report).expect("a report is JSON");
     let Ok(tokenizer) = Tokenizer::from_gguf(&gguf) else {
         return;

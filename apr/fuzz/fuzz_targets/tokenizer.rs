@@ -87,21 +87,26 @@ fuzz_target!(|input: &[u8]| {
         None => (&SPM[choice], true),
         Some(bpe) => (&BPE[bpe], false),
     };
-    let ids = tokenizer.encode(text, options).expect("every byte has a token");
+    let ids = tokenizer
+        .encode(text, options)
+        .expect("every byte has a token");
     let bytes = tokenizer.decode(&ids).expect("encode gives known ids");
     assert_eq!(streamed(tokenizer, &ids), String::from_utf8_lossy(&bytes));
     match (spm, choice) {
         (true, 0) => assert_eq!(spaced(&bytes), spaced(text)),
         // A space goes before the text and after each special token.
         (true, _) => {
-            let without = |bytes: &[u8]| -> Vec<u8> {
-                let spaced = spaced(bytes).into_iter();
-                spaced.filter(|&b| b != b' ').collect()
+            let (bytes, text) = (spaced(&bytes), spaced(text));
+            let others = |bytes: &[u8]| -> Vec<u8> {
+                bytes.iter().copied().filter(|&b| b != b' ').collect()
             };
-            assert_eq!(without(&bytes), without(text));
+            assert_eq!(others(&bytes), others(&text));
             let specials = ids.iter().filter(|id| is_special(tokenizer, **id)).count();
             let added = bytes.len().saturating_sub(text.len());
-            assert!(added <= specials + 1, "{added} spaces for {specials} special tokens");
+            assert!(
+                added <= specials + 1,
+                "{added} spaces for {specials} special tokens"
+            );
         }
         (false, _) => assert_eq!(bytes, replaced(text)),
     }

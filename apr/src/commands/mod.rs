@@ -2,5 +2,6 @@
 
 mod engine;
 pub mod inspect;
+pub mod profile;
 pub mod run;
 pub mod tokenize;

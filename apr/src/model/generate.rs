@@ -43,6 +43,7 @@ pub struct Generator<'s, 'm> {
     bytes: Vec<u8>,
     last: Option<u32>,
     left: usize,
+    ignore_end: bool,
     stop: Stop,
 }
 
@@ -67,8 +68,16 @@ impl<'s, 'm> Generator<'s, 'm> {
             bytes: Vec::new(),
             last: None,
             left: max_tokens,
+            ignore_end: false,
             stop: Stop::Length,
         }
+    }
+
+    /// Goes on where the model would end the text.
+    #[must_use]
+    pub fn ignore_end(mut self) -> Self {
+        self.ignore_end = true;
+        self
     }
 
     /// The next token; `None` when the generation is over. A token that ends the text is not
@@ -85,7 +94,7 @@ impl<'s, 'm> Generator<'s, 'm> {
             Some(last) => self.session.feed(&[last])?,
         };
         let id = self.sampler.sample(logits)?;
-        if self.tokenizer.is_end(id) {
+        if self.tokenizer.is_end(id) && !self.ignore_end {
             self.left = 0;
             self.stop = Stop::End;
             return Ok(None);

@@ -1,6 +1,6 @@
 //! Small vocabularies, written for tests.
 
-use super::writer::{ARRAY, I32, Writer, array, strings};
+use super::writer::{ARRAY, BOOL, I32, Writer, array, strings};
 
 pub const NORMAL: i32 = 1;
 pub const CONTROL: i32 = 3;
@@ -68,4 +68,5 @@ pub fn bpe(pre: &str, tokens: &[(&str, i32)], merges: &[&str]) -> Writer {
             array(I32, tokens.len() as u64, &kinds),
         )
         .kv("tokenizer.ggml.merges", ARRAY, strings(merges))
+        .kv("tokenizer.ggml.add_bos_token", BOOL, [0])
 }
