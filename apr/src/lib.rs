@@ -16,3 +16,5 @@ pub mod model;
 pub mod model_file;
 pub mod progress;
 pub mod tokenizer;
+
+brick_runtime::bricks!();

@@ -5,6 +5,7 @@ use crate::model_file::ModelArg;
 use crate::progress::Progress;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
 use anyhow::{Context, Result};
+use brick_runtime::brick;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,7 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// If the text can't be tokenised, or nothing is left of it.
+    #[brick(id = Tokenize, budget_us = 200 + prompt.len(), bytes = prompt.len(), category = Text)]
     pub(super) fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
         let ids = self.tokenizer.encode(prompt, EncodeOptions::default())?;
         if ids.is_empty() {

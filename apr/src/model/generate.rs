@@ -3,6 +3,7 @@
 use super::{ModelError, Session};
 use crate::tokenizer::{Tokenizer, Utf8Stream};
 use brick_kernels::sampling::Sampler;
+use brick_runtime::brick;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +103,18 @@ impl<'s, 'm> Generator<'s, 'm> {
         self.sampler.accept(id);
         self.last = Some(id);
         self.left -= 1;
+        let text = self.detokenize(id)?;
+        Ok(Some(Decoded { id, text }))
+    }
+
+    /// The text that is certain with this token.
+    #[brick(id = Detokenize, budget_us = 5, tokens = 1, category = Text)]
+    fn detokenize(&mut self, id: u32) -> Result<String, ModelError> {
         let mut text = String::new();
         self.bytes.clear();
         self.tokenizer.decode_into(id, &mut self.bytes)?;
         self.utf8.push(&self.bytes, &mut text);
-        Ok(Some(Decoded { id, text }))
+        Ok(text)
     }
 
     /// Ends the text: what is left of it (U+FFFD for a character left incomplete), and why.
