@@ -100,13 +100,14 @@ pub(crate) fn attention(
         let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = scores.iter().map(|s| (s - max).exp()).collect();
         let sum: f64 = weights.iter().sum();
-        for c in 0..dim {
+        let column = |c: usize| {
             let terms = seen
                 .iter()
                 .zip(&weights)
                 .map(|(&p, w)| w * f64::from(v[row(p)][c]));
-            out.push(terms.sum::<f64>() / sum);
-        }
+            terms.sum::<f64>() / sum
+        };
+        out.extend((0..dim).map(column));
     }
     out
 }
