@@ -1,5 +1,7 @@
 //! GELU (tanh form) and SiLU, plain and gated.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
@@ -51,20 +53,34 @@ fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
 }
 
-// brick: id = Activation, budget_us = 5 + x.len() / 100, assert(x = "finite"), flops = 12 * x.len(), bytes = 8 * x.len(), category = FeedForward
 /// `x[i] = kind(x[i])`, in place.
+#[brick(
+    id = Activation,
+    budget_us = 5 + x.len() / 100,
+    assert(x = "finite"),
+    flops = 12 * x.len(),
+    bytes = 8 * x.len(),
+    category = FeedForward
+)]
 pub fn activation(kind: Activation, x: &mut [f32]) {
     for x in x {
         *x = kind.apply(*x);
     }
 }
 
-// brick: id = GatedActivation, budget_us = 5 + out.len() / 100, assert(out = "finite"), flops = 13 * out.len(), bytes = 12 * out.len(), category = FeedForward
 /// `out[i] = kind(gate[i]) * up[i]`: GEGLU or SwiGLU over projections made elsewhere.
 /// [`crate::projection::gate_up_projection`] does both at once.
 ///
 /// # Errors
 /// If the lengths differ.
+#[brick(
+    id = GatedActivation,
+    budget_us = 5 + out.len() / 100,
+    assert(out = "finite"),
+    flops = 13 * out.len(),
+    bytes = 12 * out.len(),
+    category = FeedForward
+)]
 pub fn gated_activation(
     kind: Activation,
     gate: &[f32],

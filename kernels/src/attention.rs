@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::arch::Isa;
 use crate::check::Check;
@@ -64,7 +66,6 @@ impl AttentionConfig {
     }
 }
 
-// brick: id = AttentionScore, budget_us = 20 + config.flops(cache.head_dim(), first_pos, n_tokens) / 10000, assert(out = "finite"), flops = config.flops(cache.head_dim(), first_pos, n_tokens), bytes = 8 * cache.len(layer) * cache.n_kv_heads() * cache.head_dim() + 4 * (q.len() + out.len()), category = Attention
 /// `out[t, h] = softmax(scale * q[t, h] · Kᵀ) V` over the positions that token `t` sees, for
 /// `n_tokens` tokens at positions from `first_pos` on; `q` and `out` are `[n_tokens, n_heads,
 /// head_dim]`. The keys and values of the tokens themselves are in the cache already.
@@ -75,6 +76,14 @@ impl AttentionConfig {
 /// # Errors
 /// If a length does not match, the heads don't divide, there is no such layer, or the cache ends
 /// before the last token.
+#[brick(
+    id = AttentionScore,
+    budget_us = 20 + config.flops(cache.head_dim(), first_pos, n_tokens) / 10000,
+    assert(out = "finite"),
+    flops = config.flops(cache.head_dim(), first_pos, n_tokens),
+    bytes = 8 * cache.len(layer) * cache.n_kv_heads() * cache.head_dim() + 4 * (q.len() + out.len()),
+    category = Attention
+)]
 pub fn attention(
     config: &AttentionConfig,
     cache: &KvCache,

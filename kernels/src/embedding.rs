@@ -1,14 +1,24 @@
 //! From token ids to the residual stream.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 use crate::quant::Matrix;
 
-// brick: id = Embedding, budget_us = 5 + out.len() / 200, assert(out = "finite"), flops = out.len(), bytes = tokens.len() * (table.byte_len() / table.rows()) + 4 * out.len(), tokens = tokens.len(), category = Embedding
 /// `out[t, :] = table[tokens[t], :] * scale`, with `out` `[tokens.len(), table.cols()]`.
 ///
 /// # Errors
 /// If a token is not in the table or `out` has another length.
+#[brick(
+    id = Embedding,
+    budget_us = 5 + out.len() / 200,
+    assert(out = "finite"),
+    flops = out.len(),
+    bytes = tokens.len() * (table.byte_len() / table.rows()) + 4 * out.len(),
+    tokens = tokens.len(),
+    category = Embedding
+)]
 pub fn embedding(
     table: &Matrix<'_>,
     tokens: &[u32],

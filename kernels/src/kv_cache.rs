@@ -1,5 +1,7 @@
 //! Keys and values of the tokens seen so far.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
@@ -125,7 +127,6 @@ impl KvCache {
     }
 }
 
-// brick: id = KvCacheWrite, budget_us = 5 + k.len() / 200, flops = 0, bytes = 8 * (k.len() + v.len()), category = Attention
 /// Writes the keys and values of consecutive positions from `first_pos` on; `k` and `v` are
 /// `[n_tokens, n_kv_heads, head_dim]`. Positions after them, from an earlier and longer text, are
 /// forgotten.
@@ -133,6 +134,13 @@ impl KvCache {
 /// # Errors
 /// If there is no such layer, a length does not match, `first_pos` would leave a gap after what is
 /// written, or the positions exceed the capacity. The cache is then as it was.
+#[brick(
+    id = KvCacheWrite,
+    budget_us = 5 + k.len() / 200,
+    flops = 0,
+    bytes = 8 * (k.len() + v.len()),
+    category = Attention
+)]
 pub fn kv_cache_write(
     cache: &mut KvCache,
     layer: usize,

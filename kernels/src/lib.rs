@@ -61,3 +61,5 @@ pub mod sampling;
 pub mod softmax;
 
 pub use self::error::KernelError;
+
+brick_runtime::bricks!();

@@ -1,11 +1,12 @@
 //! From the last hidden state to a logit for each token of the vocabulary.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 use crate::linear::{check_shapes, project, store};
 use crate::quant::Matrix;
 
-// brick: id = LmHead, budget_us = 50 + w.cols() * (logits.len() + 7 * w.rows()) / 16000, assert(logits = "finite"), flops = 2 * w.cols() * logits.len(), bytes = w.byte_len() + 4 * (x.len() + logits.len()), category = Output
 /// `logits[t] = W x[t]`, with `x` `[n_tokens, n_embd]` and `logits` `[n_tokens, n_vocab]`.
 ///
 /// The largest matrix of a small model: ask for the tokens whose logits are needed, which in
@@ -13,6 +14,14 @@ use crate::quant::Matrix;
 ///
 /// # Errors
 /// If a length does not match.
+#[brick(
+    id = LmHead,
+    budget_us = 50 + w.cols() * (logits.len() + 7 * w.rows()) / 16000,
+    assert(logits = "finite"),
+    flops = 2 * w.cols() * logits.len(),
+    bytes = w.byte_len() + 4 * (x.len() + logits.len()),
+    category = Output
+)]
 pub fn lm_head(
     w: &Matrix<'_>,
     x: &[f32],

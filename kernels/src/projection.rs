@@ -3,6 +3,8 @@
 //! All shapes are `[n_tokens, …]`, row-major. Results do not depend on the number of threads, and
 //! a token's result not on the tokens beside it.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::activation::Activation;
 use crate::check::Check;
@@ -39,12 +41,19 @@ impl QkvWeights<'_> {
     }
 }
 
-// brick: id = QkvProjection, budget_us = 20 + w.q.cols() * (q.len() + k.len() + v.len() + 7 * w.outputs()) / 16000, assert(q = "finite", k = "finite", v = "finite"), flops = 2 * w.q.cols() * (q.len() + k.len() + v.len()), bytes = w.byte_len() + 4 * (x.len() + q.len() + k.len() + v.len()), category = Attention
 /// Query, key and value projections in one parallel region: `q = x Wqᵀ + bq` and so on, with `x`
 /// `[n_tokens, n_embd]` and each output `[n_tokens, rows of its matrix]`.
 ///
 /// # Errors
 /// If a length does not match.
+#[brick(
+    id = QkvProjection,
+    budget_us = 20 + w.q.cols() * (q.len() + k.len() + v.len() + 7 * w.outputs()) / 16000,
+    assert(q = "finite", k = "finite", v = "finite"),
+    flops = 2 * w.q.cols() * (q.len() + k.len() + v.len()),
+    bytes = w.byte_len() + 4 * (x.len() + q.len() + k.len() + v.len()),
+    category = Attention
+)]
 pub fn qkv_projection(
     w: &QkvWeights<'_>,
     x: &[f32],
@@ -101,12 +110,19 @@ fn project_with_bias(
     });
 }
 
-// brick: id = OutputProjection, budget_us = 20 + w.cols() * (out.len() + 7 * w.rows()) / 16000, assert(out = "finite"), flops = 2 * w.cols() * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = Attention
 /// The projection of the heads' outputs back to the residual stream: `out[t] = W x[t]`, with `x`
 /// `[n_tokens, n_heads * head_dim]` and `out` `[n_tokens, n_embd]`.
 ///
 /// # Errors
 /// If a length does not match.
+#[brick(
+    id = OutputProjection,
+    budget_us = 20 + w.cols() * (out.len() + 7 * w.rows()) / 16000,
+    assert(out = "finite"),
+    flops = 2 * w.cols() * out.len(),
+    bytes = w.byte_len() + 4 * (x.len() + out.len()),
+    category = Attention
+)]
 pub fn output_projection(
     w: &Matrix<'_>,
     x: &[f32],
@@ -135,13 +151,20 @@ impl GateUpWeights<'_> {
     }
 }
 
-// brick: id = GateUpProjection, budget_us = 20 + w.gate.cols() * (out.len() + 7 * w.gate.rows()) / 8000, assert(out = "finite"), flops = (4 * w.gate.cols() + 13) * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = FeedForward
 /// Gate and up projections with the activation between them, in one pass: `out[t] =
 /// activation(G x[t]) * (U x[t])`, with `x` `[n_tokens, n_embd]` and `out` `[n_tokens, n_ff]`.
 /// Neither half is ever written to memory.
 ///
 /// # Errors
 /// If a length does not match, or the two matrices differ in shape.
+#[brick(
+    id = GateUpProjection,
+    budget_us = 20 + w.gate.cols() * (out.len() + 7 * w.gate.rows()) / 8000,
+    assert(out = "finite"),
+    flops = (4 * w.gate.cols() + 13) * out.len(),
+    bytes = w.byte_len() + 4 * (x.len() + out.len()),
+    category = FeedForward
+)]
 pub fn gate_up_projection(
     w: &GateUpWeights<'_>,
     activation: Activation,
@@ -159,12 +182,19 @@ pub fn gate_up_projection(
     Ok(())
 }
 
-// brick: id = DownProjection, budget_us = 20 + w.cols() * (out.len() + 7 * w.rows()) / 16000, assert(out = "finite"), flops = 2 * w.cols() * out.len(), bytes = w.byte_len() + 4 * (x.len() + out.len()), category = FeedForward
 /// The feed-forward network's projection back to the residual stream: `out[t] = W x[t]`, with
 /// `x` `[n_tokens, n_ff]` and `out` `[n_tokens, n_embd]`.
 ///
 /// # Errors
 /// If a length does not match.
+#[brick(
+    id = DownProjection,
+    budget_us = 20 + w.cols() * (out.len() + 7 * w.rows()) / 16000,
+    assert(out = "finite"),
+    flops = 2 * w.cols() * out.len(),
+    bytes = w.byte_len() + 4 * (x.len() + out.len()),
+    category = FeedForward
+)]
 pub fn down_projection(
     w: &Matrix<'_>,
     x: &[f32],

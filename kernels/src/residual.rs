@@ -1,13 +1,22 @@
 //! Elementwise arithmetic on the residual stream.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
-// brick: id = ResidualAdd, budget_us = 5 + x.len() / 500, assert(x = "finite"), flops = x.len(), bytes = 12 * x.len(), category = Residual
 /// `x[i] += y[i]`.
 ///
 /// # Errors
 /// If the lengths differ.
+#[brick(
+    id = ResidualAdd,
+    budget_us = 5 + x.len() / 500,
+    assert(x = "finite"),
+    flops = x.len(),
+    bytes = 12 * x.len(),
+    category = Residual
+)]
 pub fn residual_add(x: &mut [f32], y: &[f32]) -> Result<(), KernelError> {
     Check("residual_add").equal("y.len()", y.len(), x.len())?;
     for (x, y) in x.iter_mut().zip(y) {
@@ -16,8 +25,15 @@ pub fn residual_add(x: &mut [f32], y: &[f32]) -> Result<(), KernelError> {
     Ok(())
 }
 
-// brick: id = Scale, budget_us = 5 + x.len() / 500, assert(x = "finite"), flops = x.len(), bytes = 8 * x.len(), category = Residual
 /// `x[i] *= factor`.
+#[brick(
+    id = Scale,
+    budget_us = 5 + x.len() / 500,
+    assert(x = "finite"),
+    flops = x.len(),
+    bytes = 8 * x.len(),
+    category = Residual
+)]
 pub fn scale(x: &mut [f32], factor: f32) {
     for x in x {
         *x *= factor;

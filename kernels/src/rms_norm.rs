@@ -2,16 +2,25 @@
 
 use rayon::prelude::*;
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::arch::Isa;
 use crate::check::Check;
 use crate::parallel::outputs_per_task;
 
-// brick: id = RmsNorm, budget_us = 5 + x.len() / 500, assert(out = "finite"), flops = 4 * x.len(), bytes = 8 * x.len() + 4 * weight.len(), category = Norm
 /// `out[i, :] = x[i, :] / √(mean(x[i, :]²) + eps) * weight` for each row of `weight.len()`.
 ///
 /// # Errors
 /// If `weight` is empty, `x` is not whole rows, or `out` is not as long as `x`.
+#[brick(
+    id = RmsNorm,
+    budget_us = 5 + x.len() / 500,
+    assert(out = "finite"),
+    flops = 4 * x.len(),
+    bytes = 8 * x.len() + 4 * weight.len(),
+    category = Norm
+)]
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<(), KernelError> {
     let check = Check("rms_norm");
     check.equal("out.len()", out.len(), x.len())?;
@@ -37,12 +46,19 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
     Ok(())
 }
 
-// brick: id = HeadNorm, budget_us = 5 + x.len() / 500, assert(x = "finite"), flops = 4 * x.len(), bytes = 8 * x.len() + 4 * weight.len(), category = Norm
 /// [`rms_norm`] in place, for the heads of queries and keys: `x` is `[n_tokens, n_heads,
 /// head_dim]` and `weight` `[head_dim]`.
 ///
 /// # Errors
 /// If `weight` is empty or `x` is not whole heads.
+#[brick(
+    id = HeadNorm,
+    budget_us = 5 + x.len() / 500,
+    assert(x = "finite"),
+    flops = 4 * x.len(),
+    bytes = 8 * x.len() + 4 * weight.len(),
+    category = Norm
+)]
 pub fn head_norm(x: &mut [f32], weight: &[f32], eps: f32) -> Result<(), KernelError> {
     let heads = rows_of(Check("head_norm"), x, weight)?;
     let isa = Isa::detect();

@@ -2,6 +2,8 @@
 
 use rayon::prelude::*;
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 use crate::parallel::outputs_per_task;
@@ -99,12 +101,19 @@ impl Rope {
     }
 }
 
-// brick: id = RopeEmbedding, budget_us = 10 + x.len() / 100, assert(x = "finite"), flops = 3 * x.len(), bytes = 8 * x.len(), category = Attention
 /// Rotates the heads of consecutive tokens in place: `x` is `[n_tokens, n_heads, head_dim]`, its
 /// first token stands at `first_pos`.
 ///
 /// # Errors
 /// If `n_heads` is zero, `x` is not whole tokens or the last position overflows.
+#[brick(
+    id = RopeEmbedding,
+    budget_us = 10 + x.len() / 100,
+    assert(x = "finite"),
+    flops = 3 * x.len(),
+    bytes = 8 * x.len(),
+    category = Attention
+)]
 pub fn rope_embedding(
     rope: &Rope,
     first_pos: usize,

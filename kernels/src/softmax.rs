@@ -1,9 +1,10 @@
 //! Softmax, with the maximum taken out first so that no exponential overflows.
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
-// brick: id = Softmax, budget_us = 5 + x.len() / 100, assert(x = "finite"), flops = 4 * x.len(), bytes = 8 * x.len(), category = Attention
 /// `x[i, :] = exp(x[i, :] - max) / Σ exp(x[i, :] - max)`, in place, for each row of `cols`.
 ///
 /// `-inf` is a masked place and becomes 0. A row that holds NaN or `+inf`, or that is masked
@@ -11,6 +12,14 @@ use crate::check::Check;
 ///
 /// # Errors
 /// If `cols` is 0 or `x` is not whole rows.
+#[brick(
+    id = Softmax,
+    budget_us = 5 + x.len() / 100,
+    assert(x = "finite"),
+    flops = 4 * x.len(),
+    bytes = 8 * x.len(),
+    category = Attention
+)]
 pub fn softmax(x: &mut [f32], cols: usize) -> Result<(), KernelError> {
     let check = Check("softmax");
     check.non_zero("cols", cols)?;

@@ -4,6 +4,8 @@ use bytemuck::{Pod, Zeroable};
 
 use super::F16;
 use super::block::Block;
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
@@ -33,7 +35,6 @@ impl Block<32> for BlockQ8_0 {
     }
 }
 
-// brick: id = QuantizeQ80, budget_us = 5 + x.len() / 200, requires = x.iter().all(|v| v.is_finite()), flops = 3 * x.len(), bytes = 4 * x.len() + 34 * blocks.len(), category = Quantize
 /// Quantises `x` to Q8_0, bit-equal to ggml's x86 `quantize_row_q8_0`.
 ///
 /// For each 32 elements: `d = max|x| / 127`, `q = round(x * 127 / max|x|)`, ties to even (ggml's
@@ -41,6 +42,14 @@ impl Block<32> for BlockQ8_0 {
 ///
 /// # Errors
 /// If `x.len()` is not 32 for each of `blocks`.
+#[brick(
+    id = QuantizeQ80,
+    budget_us = 5 + x.len() / 200,
+    requires = x.iter().all(|v| v.is_finite()),
+    flops = 3 * x.len(),
+    bytes = 4 * x.len() + 34 * blocks.len(),
+    category = Quantize
+)]
 pub fn quantise_q8_0(x: &[f32], blocks: &mut [BlockQ8_0]) -> Result<(), KernelError> {
     let check = Check("quantise_q8_0");
     check.equal(

@@ -2,6 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
@@ -20,7 +22,6 @@ pub struct BlockQ8K {
 
 const _: () = assert!(size_of::<BlockQ8K>() == 292);
 
-// brick: id = QuantizeQ8K, budget_us = 5 + x.len() / 200, requires = x.iter().all(|v| v.is_finite()), flops = 4 * x.len(), bytes = 4 * x.len() + 292 * blocks.len(), category = Quantize
 /// Quantises `x` to Q8_K, bit-equal to ggml's `quantize_row_q8_K`.
 ///
 /// For each 256 elements: the first element of largest magnitude becomes -127, `q = round(x *
@@ -28,6 +29,14 @@ const _: () = assert!(size_of::<BlockQ8K>() == 292);
 ///
 /// # Errors
 /// If `x.len()` is not 256 for each of `blocks`.
+#[brick(
+    id = QuantizeQ8K,
+    budget_us = 5 + x.len() / 200,
+    requires = x.iter().all(|v| v.is_finite()),
+    flops = 4 * x.len(),
+    bytes = 4 * x.len() + 292 * blocks.len(),
+    category = Quantize
+)]
 pub fn quantise_q8_k(x: &[f32], blocks: &mut [BlockQ8K]) -> Result<(), KernelError> {
     let check = Check("quantise_q8_k");
     check.equal(

@@ -8,6 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use self::candidates::Candidates;
+use brick_runtime::brick;
+
 use crate::KernelError;
 use crate::check::Check;
 
@@ -114,13 +116,21 @@ impl Sampler {
         }
     }
 
-    // brick: id = Sampling, budget_us = 50 + logits.len() / 100, requires = !logits.is_empty(), flops = logits.len(), bytes = 4 * logits.len(), tokens = 1, category = Output
     /// Chooses the id of the next token. Does not accept it.
     ///
     /// A logit of `-inf` is a token that cannot be chosen.
     ///
     /// # Errors
     /// If there are no logits, one is NaN or `+inf`, or all are `-inf`.
+    #[brick(
+        id = Sampling,
+        budget_us = 50 + logits.len() / 100,
+        requires = !logits.is_empty(),
+        flops = logits.len(),
+        bytes = 4 * logits.len(),
+        tokens = 1,
+        category = Output
+    )]
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32, KernelError> {
         let config = self.config;
         let candidates = &mut self.candidates;
