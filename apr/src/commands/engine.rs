@@ -69,14 +69,14 @@ impl Engine<'_> {
     /// The tokens of a prompt, special ones included.
     ///
     /// # Errors
-    /// If the text can't be tokenised, or nothing is left of it.
+    /// If the text is empty or can't be tokenised.
     #[brick(id = Tokenize, budget_us = 200 + prompt.len(), bytes = prompt.len(), category = Text)]
     pub(super) fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
-        let ids = self.tokenizer.encode(prompt, EncodeOptions::default())?;
-        if ids.is_empty() {
+        // BOS alone would be something to continue from, but nobody who wrote "" meant that.
+        if prompt.is_empty() {
             return Err(ModelError::EmptyPrompt.into());
         }
-        Ok(ids)
+        Ok(self.tokenizer.encode(prompt, EncodeOptions::default())?)
     }
 
     /// How many tokens may follow a prompt of `n_prompt`: what was asked for, or `default` as far

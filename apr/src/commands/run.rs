@@ -1,7 +1,7 @@
 //! `apr run`: continues a prompt.
 
 use super::engine::{self, Engine, ThreadArgs};
-use crate::model::{Generator, ModelError, Session, Stop};
+use crate::model::{Generator, Session, Stop};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
 use anyhow::{Result, bail};
@@ -139,9 +139,6 @@ struct Timings {
 /// Whatever is wrong with the arguments, the file or the model.
 pub fn run(args: &Args) -> Result<()> {
     let sampler = Sampler::new(args.sampling.config()?)?;
-    if args.prompt.is_empty() {
-        return Err(ModelError::EmptyPrompt.into());
-    }
     engine::with(&args.model, &args.threads, |engine| {
         generate(args, engine, sampler)
     })

@@ -1,0 +1,273 @@
+//! `apr run` and `apr profile`, through the binary.
+#![allow(missing_docs)]
+
+mod support;
+
+use serde_json::Value;
+use support::refusal::{apr, assert_refused, with_file, without_key};
+use support::{fetched, golden, json};
+
+fn json_of(args: &[&str]) -> Value {
+    let output = apr(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text_of(args: &[&str]) -> String {
+    let output = apr(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The first prompt of tiny-llama's golden file.
+fn first_prompt() -> Value {
+    let golden = json(&golden("tiny-llama.llama_cpp.json"));
+    golden["prompts"][0].clone()
+}
+
+#[test]
+fn run_as_json_agrees_with_llama_cpp() {
+    let expected = first_prompt();
+    let prompt = expected["prompt"].as_str().unwrap();
+    let report = json_of(&[
+        "run",
+        "--prompt",
+        prompt,
+        "-n",
+        "4",
+        "--top-logits",
+        "10",
+        "--json",
+    ]);
+    assert_eq!(report["schema"], "apr.run/1");
+    assert_eq!(report["prompt_ids"], expected["prompt_tokens"]);
+    assert_eq!(report["generated_ids"].as_array().unwrap().len(), 4);
+    assert_eq!(report["stop"], "length");
+    let top = report["top_logits"].as_array().unwrap();
+    let oracle = expected["top10_last_prompt_token"].as_array().unwrap();
+    assert_eq!(top.len(), 10);
+    for (ours, theirs) in top.iter().zip(oracle) {
+        let difference = ours["logit"].as_f64().unwrap() - theirs[1].as_f64().unwrap();
+        assert!(difference.abs() < 0.1, "{ours} {theirs}");
+    }
+    assert_eq!(top[0]["id"], oracle[0][0]);
+    assert_eq!(report["timings"]["prefill_tokens"], 3);
+    assert_eq!(report["timings"]["decode_tokens"], 4);
+    assert!(report["timings"]["decode_tokens_per_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn nothing_generated_has_no_rate_and_no_stop() {
+    let report = json_of(&[
+        "run",
+        "--prompt",
+        "hello world",
+        "--max-tokens",
+        "0",
+        "--json",
+    ]);
+    assert_eq!(report["generated_ids"], Value::Array(vec![]));
+    assert_eq!(report["text"], "");
+    assert!(report["stop"].is_null());
+    assert!(report["timings"]["decode_tokens_per_s"].is_null());
+}
+
+#[test]
+fn standard_output_is_the_text_alone() {
+    let text = text_of(&["run", "--prompt", "hello world", "-n", "8"]);
+    let report = json_of(&["run", "--prompt", "hello world", "-n", "8", "--json"]);
+    let generated = report["text"].as_str().unwrap();
+    assert_eq!(text, format!("hello world{generated}\n"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_text_on_any_number_of_threads() {
+    let sampled = |seed: &str, threads: &str| {
+        let args = ["run", "--prompt", "hello world", "-n", "24", "--json"];
+        let options = ["--temperature", "1.5", "--seed", seed, "--threads", threads];
+        json_of(&[&args[..], &options[..]].concat())["generated_ids"].clone()
+    };
+    let one = sampled("7", "1");
+    assert_eq!(one, sampled("7", "1"));
+    assert_eq!(one, sampled("7", "2"));
+    assert_ne!(one, sampled("8", "1"));
+}
+
+#[test]
+fn mistakes_are_told() {
+    let long = "hello world ".repeat(5000);
+    for (args, told) in [
+        (&["run", "--prompt", ""][..], "the prompt is empty"),
+        (&["profile", "--prompt", ""], "the prompt is empty"),
+        (&["run", "--prompt", &long], "the model's context is"),
+        (&["profile", "--prompt", &long], "the model's context is"),
+        (
+            &["run", "--prompt", "a", "-n", "999999"],
+            "the model's context is",
+        ),
+        (
+            &["run", "--prompt", "a", "--top-k", "4"],
+            "--top-k has no effect at temperature 0",
+        ),
+        (
+            &["run", "--prompt", "a", "--seed", "4"],
+            "--seed has no effect at temperature 0",
+        ),
+        (
+            &["run", "--prompt", "a", "--temperature", "-1"],
+            "temperature",
+        ),
+        (
+            &["run", "--prompt", "a", "--temperature", "nan"],
+            "temperature",
+        ),
+        (
+            &[
+                "run",
+                "--prompt",
+                "a",
+                "--temperature",
+                "1",
+                "--top-p",
+                "1.5",
+            ],
+            "top_p",
+        ),
+        (
+            &["run", "--prompt", "a", "--repeat-penalty", "0"],
+            "repeat_penalty",
+        ),
+        (
+            &["run", "--prompt", "a", "--model", "no/such/file"],
+            "no/such/file",
+        ),
+        (&["run", "--prompt", "a", "--model", "/"], "/: "),
+    ] {
+        assert_refused(&apr(args), told);
+    }
+    for args in [
+        &["run"][..],
+        &["run", "--prompt", "a", "--threads", "0"],
+        &["run", "--prompt", "a", "--max-tokens", "-1"],
+        &["run", "--prompt", "a", "--turbo"],
+        &["profile", "--tokens", "0"],
+        &["profile", "--format", "xml"],
+    ] {
+        let output = apr(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(output.stdout, b"");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_run_is_named() {
+    with_file(&without_key("llama.embedding_length"), |path| {
+        let path = path.to_str().unwrap();
+        for command in ["run", "profile"] {
+            let output = apr(&[command, "--prompt", "a", "--model", path]);
+            assert_refused(&output, "llama.embedding_length");
+        }
+    });
+}
+
+/// Every call that the architecture implies, and a coverage that leaves nothing big unexplained.
+#[test]
+fn profile_counts_every_call() {
+    let report = json_of(&["profile", "--tokens", "16", "--format", "json"]);
+    assert_eq!(report["schema"], "apr.profile/1");
+    let (layers, tokens) = (3, 16);
+    for (phase, passes) in [("prefill", 1), ("decode", tokens)] {
+        let bricks = report[phase]["bricks"]["bricks"].as_array().unwrap();
+        let calls = |name: &str| {
+            let brick = bricks.iter().find(|b| b["brick"]["name"] == name);
+            brick.map_or(0, |b| b["calls"].as_u64().unwrap())
+        };
+        for (name, per_pass) in [
+            ("Embedding", 1),
+            ("RmsNorm", 2 * layers + 1),
+            ("QkvProjection", layers),
+            ("RopeEmbedding", 2 * layers),
+            ("KvCacheWrite", layers),
+            ("AttentionScore", layers),
+            ("OutputProjection", layers),
+            ("ResidualAdd", 2 * layers),
+            ("GateUpProjection", layers),
+            ("DownProjection", layers),
+            ("LmHead", 1),
+        ] {
+            assert_eq!(calls(name), per_pass * passes, "{phase} {name}");
+        }
+        let per_token = if phase == "decode" { tokens } else { 0 };
+        assert_eq!(calls("Sampling"), per_token);
+        assert_eq!(calls("Detokenize"), per_token);
+        let qkv = bricks
+            .iter()
+            .find(|b| b["brick"]["name"] == "QkvProjection")
+            .unwrap();
+        let in_layers: Vec<u64> = qkv["layers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|l| l["time"]["count"].as_u64().unwrap())
+            .collect();
+        assert_eq!(in_layers, vec![passes; layers as usize], "{phase}");
+        assert_eq!(report[phase]["bricks"]["dropped"], 0);
+    }
+    // 16 passes over 256 × 256 query weights and so on, two operations for each.
+    let decode = report["decode"]["bricks"]["bricks"].as_array().unwrap();
+    let head = decode
+        .iter()
+        .find(|b| b["brick"]["name"] == "LmHead")
+        .unwrap();
+    assert_eq!(head["flops"].as_u64().unwrap(), tokens * 2 * 384 * 256);
+    assert_eq!(head["gflop_per_s"]["provenance"], "derived");
+}
+
+/// Bricks explain at least 95 % of the wall time: the best of three, since a pause of the machine
+/// between two bricks is not theirs.
+fn assert_covered(args: &[&str]) {
+    let least = |report: &Value| {
+        let of = |phase: &str| report[phase]["coverage"]["value"].as_f64().unwrap();
+        of("prefill").min(of("decode"))
+    };
+    let runs = (0..3).map(|_| least(&json_of(args)));
+    let best = runs.fold(0.0, f64::max);
+    assert!((0.95..=1.0).contains(&best), "{args:?}: {best}");
+}
+
+#[test]
+fn bricks_cover_the_built_in_model() {
+    assert_covered(&["profile", "--tokens", "64", "--format", "json"]);
+}
+
+#[test]
+fn bricks_cover_gemma() {
+    let Some(path) = fetched("gemma-3-270m-q4_k_m.gguf") else {
+        return;
+    };
+    let path = path.to_str().unwrap();
+    assert_covered(&[
+        "profile", "--model", path, "--tokens", "4", "--format", "json",
+    ]);
+}
+
+#[test]
+fn profile_for_people() {
+    let text = text_of(&["profile", "--tokens", "4", "--warmup", "0"]);
+    for told in [
+        "model    built-in tiny-llama (random weights), architecture llama\n",
+        "\nprefill: 41 tokens in ",
+        "\ndecode: 4 tokens in ",
+        "% of decode",
+        "bricks cover ",
+        "profiler: ",
+        "* derived: declared work over measured time",
+    ] {
+        assert!(text.contains(told), "{told:?} in {text}");
+    }
+    let rows: Vec<&str> = text.lines().filter(|l| l.starts_with("LmHead ")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(!text.contains('\x1b'), "colour in a pipe");
+}
