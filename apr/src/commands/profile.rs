@@ -37,6 +37,7 @@ pub struct Args {
         short,
         long,
         value_name = "S",
+        allow_hyphen_values = true,
         default_value = "The quick brown fox jumps over the lazy dog."
     )]
     prompt: String,
@@ -110,11 +111,7 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-fn measure<'a>(
-    args: &Args,
-    engine: &Engine<'a>,
-    profiler: &BrickProfiler,
-) -> Result<Report<'a>> {
+fn measure<'a>(args: &Args, engine: &Engine<'a>, profiler: &BrickProfiler) -> Result<Report<'a>> {
     let ids = engine.encode(&args.prompt)?;
     let tokens = args.tokens.get();
     // The first token follows from the prompt alone; each measured one takes a forward pass.
@@ -203,7 +200,11 @@ impl Phase {
 }
 
 fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "model    {}, architecture {}", report.model, report.architecture)?;
+    writeln!(
+        out,
+        "model    {}, architecture {}",
+        report.model, report.architecture
+    )?;
     writeln!(out, "threads  {}", report.threads)?;
     report.prefill.print("prefill", out)?;
     report.decode.print("decode", out)

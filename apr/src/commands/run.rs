@@ -27,7 +27,7 @@ pub struct Args {
     #[command(flatten)]
     model: ModelArg,
     /// Text to continue
-    #[arg(short, long, value_name = "S")]
+    #[arg(short, long, value_name = "S", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to generate at most; 0 only reads the prompt [default: 64, or what the context allows]
     #[arg(short = 'n', long, value_name = "N")]
@@ -49,19 +49,29 @@ pub struct Args {
 #[command(next_help_heading = "Sampling")]
 struct SamplingArgs {
     /// Divisor of the logits; 0 always takes the most likely token
-    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
     temperature: f32,
     /// Draw among the K most likely tokens; 0 is all [default: 40]
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
     /// Draw among the fewest tokens that reach this probability together; 1 is all [default: 0.95]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f32>,
     /// Draw among tokens at least this fraction as likely as the best; 0 is all [default: 0.05]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     min_p: Option<f32>,
     /// Make the last 64 tokens less likely: divides their positive logits; 1 is off
-    #[arg(long, value_name = "F", default_value_t = 1.0)]
+    #[arg(
+        long,
+        value_name = "F",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     repeat_penalty: f32,
     /// Seed of the draws: the same seed gives the same text [default: 0]
     #[arg(long, value_name = "N")]
