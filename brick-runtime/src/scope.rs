@@ -50,12 +50,12 @@ mod live {
     use crate::slab::{self, meta};
 
     pub(super) fn enter(layer: u64) -> Option<u64> {
-        Some(slab::current_or_claim()?.enter_layer(meta::layer_code(layer)))
+        Some(slab::owned_or_claim()?.enter_layer(meta::layer_code(layer)))
     }
 
     pub(super) fn leave(before: u64) {
         crate::profiler::synchronize_if_deferred();
-        if let Some(slab) = slab::current() {
+        if let Some(slab) = slab::owned() {
             slab.enter_layer(before);
         }
     }
@@ -67,7 +67,7 @@ mod live {
 pub fn current_layer() -> Option<u64> {
     #[cfg(feature = "visualization")]
     {
-        crate::slab::meta::layer(crate::slab::current()?.layer.get())
+        crate::slab::meta::layer(crate::slab::owned()?.layer.get())
     }
     #[cfg(not(feature = "visualization"))]
     {

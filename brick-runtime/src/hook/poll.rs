@@ -8,8 +8,11 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::{Level, Post, Site, Work, append, mode};
+use super::level::Level;
+use super::work::{Work, append};
+use super::{Post, Site, mode};
 use crate::clock;
+use crate::scope::layer_scope;
 use crate::slab::meta::{self, Kind};
 use crate::slab::{Entry, Slab};
 
@@ -80,22 +83,27 @@ impl<F: Future> Future for Running<F> {
         } = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let body = unsafe { Pin::new_unchecked(body) };
-        let (Some(slab), meta) = call.site.find() else {
+        let _layer = call.layer.map(layer_scope);
+        let level = Level::open_slow(call.site);
+        let Some(slab) = level.slab() else {
             progress.gap = true;
             let poll = body.poll(cx);
             progress.done = poll.is_ready();
             return poll.map(|output| (output, Post::new(call.site, 0)));
         };
-        let mut level = Level::open(slab, meta, call.layer);
-        level.start = clock::any_ticks();
-        progress.first.get_or_insert((level.start, meta));
-        let open = OpenPoll { slab, level, progress: &mut *progress, here: PhantomData };
+        progress.first.get_or_insert((level.start, level.meta));
+        let open = OpenPoll {
+            slab,
+            level,
+            progress: &mut *progress,
+            here: PhantomData,
+        };
         let poll = body.poll(cx);
         let now = open.close();
         poll.map(|output| {
             progress.done = true;
             finish(slab, now, progress, &call.work, 0);
-            (output, Post::new(call.site, meta))
+            (output, Post::new(call.site, level.meta))
         })
     }
 }
@@ -119,10 +127,8 @@ impl OpenPoll<'_> {
     fn record(&mut self) -> u64 {
         let now = clock::any_ticks();
         self.progress.busy += now.saturating_sub(self.level.start);
-        let index = meta::index(self.level.meta) as u32;
-        let opened = self.level.meta;
-        let poll = Level { meta: opened | meta::of(Kind::Poll, index), ..self.level };
-        if poll.close(self.slab, now, 0) {
+        let kind = meta::of(Kind::Poll, meta::index(self.level.meta));
+        if self.level.close(self.slab, now, kind) {
             self.slab.fold_if_due(now);
         }
         now
@@ -140,10 +146,16 @@ impl Drop for OpenPoll<'_> {
 
 /// Records a call that came to its end, on the thread of its last poll.
 fn finish(slab: &Slab, now: u64, progress: &Progress, work: &Work, flags: u64) {
-    let (Some((since, call)), false) = (progress.first, progress.gap) else { return };
-    let index = meta::index(call) as u32;
-    let meta = call | meta::of(Kind::AsyncCall, index) | flags | work.over(progress.busy);
-    slab.append(Entry { amount: progress.busy, children: 0, meta });
+    let (Some((since, call)), false) = (progress.first, progress.gap) else {
+        return;
+    };
+    let meta =
+        call | meta::of(Kind::AsyncCall, meta::index(call)) | flags | work.over(progress.busy);
+    slab.append(Entry {
+        amount: progress.busy,
+        children: 0,
+        meta,
+    });
     work.append(slab, call);
     append(slab, Kind::Latency, call, now.saturating_sub(since));
     slab.fold_if_due(now);
@@ -151,8 +163,16 @@ fn finish(slab: &Slab, now: u64, progress: &Progress, work: &Work, flags: u64) {
 
 impl<F> Drop for Running<F> {
     fn drop(&mut self) {
-        let Progress { first: Some(_), done: false, busy, .. } = self.progress else { return };
-        if let (Some(slab), call) = self.call.site.find() {
+        let Progress {
+            first: Some(_),
+            done: false,
+            busy,
+            ..
+        } = self.progress
+        else {
+            return;
+        };
+        if let Some((slab, call)) = self.call.site.find_slow() {
             append(slab, Kind::Cancelled, call, busy);
             slab.fold_if_due(clock::any_ticks());
         }

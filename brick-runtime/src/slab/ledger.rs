@@ -101,33 +101,53 @@ struct Run {
 impl Run {
     fn one(ticks: u64) -> Run {
         let float = ticks as f64;
-        Run { count: 1, total: ticks, min: ticks, max: ticks, squares: float * float }
+        Run {
+            count: 1,
+            total: ticks,
+            min: ticks,
+            max: ticks,
+            squares: float * float,
+        }
+    }
+}
+
+/// The statistics of a run, in registers: four lanes, so that they are summed two at a time and
+/// no addition waits for the one before.
+#[derive(Clone, Copy, Debug)]
+struct Lanes {
+    total: [f64; 4],
+    squares: [f64; 4],
+    min: [f64; 4],
+    max: [f64; 4],
+}
+
+impl Lanes {
+    const EMPTY: Lanes = Lanes {
+        total: [0.0; 4],
+        squares: [0.0; 4],
+        min: [f64::INFINITY; 4],
+        max: [0.0; 4],
+    };
+
+    /// Takes in four ticks, all below [`LIMIT`].
+    #[inline(always)]
+    fn add(&mut self, ticks: [f64; 4]) {
+        for (i, t) in ticks.into_iter().enumerate() {
+            // Whole numbers below 2⁵³: the sum is exact.
+            self.total[i] += t;
+            self.squares[i] += t * t;
+            self.min[i] = if t < self.min[i] { t } else { self.min[i] };
+            self.max[i] = if t > self.max[i] { t } else { self.max[i] };
+        }
     }
 
-    /// Of `ticks` that are all below [`LIMIT`], each counted in `histogram` as well.
-    #[inline(always)]
-    fn of(ticks: &[[u64; 4]], histogram: &[Cell64; BUCKETS]) -> Run {
-        let (mut total, mut squares) = ([0.0; 4], [0.0; 4]);
-        let (mut min, mut max) = ([f64::INFINITY; 4], [0.0f64; 4]);
-        for four in ticks {
-            let float = four.map(float_of);
-            for i in 0..4 {
-                // Whole numbers below 2⁵³: the sum is exact.
-                total[i] += float[i];
-                squares[i] += float[i] * float[i];
-                min[i] = if float[i] < min[i] { float[i] } else { min[i] };
-                max[i] = if float[i] > max[i] { float[i] } else { max[i] };
-            }
-            for f in float {
-                histogram.get(bucket_of_float(f)).unwrap_or(&histogram[0]).add(1);
-            }
-        }
+    fn run(self, count: u64) -> Run {
         Run {
-            count: 4 * ticks.len() as u64,
-            total: total.iter().sum::<f64>() as u64,
-            min: min.into_iter().fold(f64::INFINITY, f64::min) as u64,
-            max: max.into_iter().fold(0.0, f64::max) as u64,
-            squares: squares.iter().sum(),
+            count,
+            total: self.total.iter().sum::<f64>() as u64,
+            min: self.min.into_iter().fold(f64::INFINITY, f64::min) as u64,
+            max: self.max.into_iter().fold(0.0, f64::max) as u64,
+            squares: self.squares.iter().sum(),
         }
     }
 }
@@ -171,16 +191,48 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Outermost calls that ended.
-    fn calls(&self, ticks: &[u64], layer: u64) {
-        let (fours, rest) = ticks.as_chunks::<4>();
-        if ticks.iter().fold(0, |all, t| all | t) < LIMIT && !fours.is_empty() {
-            self.add(Run::of(fours, &self.histogram), layer);
-            self.over_budget.add(self.over(fours.as_flattened()));
-            rest.iter().for_each(|&t| self.call(t, layer));
-        } else {
-            ticks.iter().for_each(|&t| self.call(t, layer));
+    /// The plain calls of this brick that `entries` begins with, as far as they can be taken
+    /// four at a time: how many that is.
+    #[inline]
+    fn run(&self, entries: Entries<'_>, layer: u64) -> usize {
+        let (mut lanes, mut own, mut n) = (Lanes::EMPTY, 0u64, 0);
+        let fours = entries.amounts.as_chunks::<4>().0.iter();
+        let fours = fours.zip(entries.children.as_chunks::<4>().0);
+        let mut meta = None;
+        for ((ticks, children), metas) in fours.zip(entries.metas.as_chunks::<4>().0) {
+            // Word by word, as they were written: a wider load would have to wait until the
+            // stores have left the store buffer.
+            let (ticks, metas) = (ticks.each_ref().map(get), metas.each_ref().map(get));
+            let first = *meta.get_or_insert(metas[0]);
+            let alike = metas.iter().fold(0, |different, m| different | (m ^ first)) == 0;
+            if !alike || ticks.iter().fold(0, |all, t| all | t) >= LIMIT {
+                break;
+            }
+            let sum = |sum: u64, word: u64| sum.wrapping_add(word);
+            own = own.wrapping_add(ticks.into_iter().fold(0, sum));
+            own = own.wrapping_sub(children.iter().map(get).fold(0, sum));
+            let floats = ticks.map(float_of);
+            lanes.add(floats);
+            for float in floats {
+                self.histogram
+                    .get(bucket_of_float(float))
+                    .unwrap_or(&self.histogram[0])
+                    .add(1);
+            }
+            n += 4;
         }
+        if n > 0 {
+            let run = lanes.run(n as u64);
+            self.own.add(own);
+            if run.max > self.budget.get() {
+                let over = entries.amounts[..n]
+                    .iter()
+                    .filter(|t| get(t) > self.budget.get());
+                self.over_budget.add(over.count() as u64);
+            }
+            self.add(run, layer);
+        }
+        n
     }
 
     /// One outermost call that ended.
@@ -189,7 +241,7 @@ impl Slot {
         // Below zero, if the processors' counters disagree and the thread moved.
         let ticks = if (ticks as i64) < 0 { 0 } else { ticks };
         self.histogram[bucket(ticks)].add(1);
-        self.over_budget.add(self.over(&[ticks]));
+        self.over_budget.add((ticks > self.budget.get()).into());
         self.add(Run::one(ticks), layer);
     }
 
@@ -198,18 +250,10 @@ impl Slot {
         self.total.add(run.total);
         self.min_inverted.raise(!run.min);
         self.max.raise(run.max);
-        self.squares.set((f64::from_bits(self.squares.get()) + run.squares).to_bits());
+        self.squares
+            .set((f64::from_bits(self.squares.get()) + run.squares).to_bits());
         if layer != 0 {
             self.layers[(layer as usize - 1).min(MAX_LAYERS - 1)].add(run);
-        }
-    }
-
-    /// How many are over a fixed budget.
-    #[inline]
-    fn over(&self, ticks: &[u64]) -> u64 {
-        match self.budget.get() {
-            u64::MAX => 0,
-            budget => ticks.iter().filter(|&&t| t > budget).count() as u64,
         }
     }
 
@@ -266,15 +310,15 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// The slot of a brick, if it has one.
-    pub(crate) fn slot(&self, index: usize) -> Option<&Slot> {
-        let slot = self.slots[index % MAX_BRICKS].load(Acquire);
+    pub(crate) fn slot(&self, index: u16) -> Option<&Slot> {
+        let slot = self.slots.get(usize::from(index))?.load(Acquire);
         // SAFETY: a pointer that is not null came from `allocate` and is freed with `&mut self`
         // only.
         unsafe { slot.as_ref() }
     }
 
-    /// The slot of a brick, made where there is none.
-    pub(crate) fn slot_or_new(&self, index: usize, budget: u64) -> &Slot {
+    /// The slot of a brick that `sites` gave this index, made where there is none.
+    pub(crate) fn slot_or_new(&self, index: u16, budget: u64) -> &Slot {
         if let Some(slot) = self.slot(index) {
             return slot;
         }
@@ -282,18 +326,27 @@ impl Ledger {
         // SAFETY: fresh, and a zeroed `Slot` is valid; nobody else knows it yet.
         let slot = unsafe { slot.as_ref() };
         slot.budget.set(budget);
-        self.slots[index % MAX_BRICKS].store(std::ptr::from_ref(slot).cast_mut(), Release);
+        self.slots[usize::from(index)].store(std::ptr::from_ref(slot).cast_mut(), Release);
         slot
     }
 
     /// Counts an entry that is more than a plain call.
-    fn special(&self, Entry { amount, children, meta }: Entry) {
+    fn special(
+        &self,
+        Entry {
+            amount,
+            children,
+            meta,
+        }: Entry,
+    ) {
         match Kind::of(meta) {
             Kind::Layer => return self.layer.set(amount),
             Kind::Fold => return self.folds.add(Run::one(amount)),
             _ => {}
         }
-        let Some(slot) = self.slot(meta::index(meta)) else { return };
+        let Some(slot) = self.slot(meta::index(meta)) else {
+            return;
+        };
         if meta & meta::PANIC != 0 {
             slot.panics.add(1);
         }
@@ -339,7 +392,7 @@ impl Ledger {
         if counts {
             self.folds.copy(&from.folds);
         }
-        for index in 0..MAX_BRICKS {
+        for index in 0..MAX_BRICKS as u16 {
             if let Some(slot) = from.slot(index) {
                 let copy = self.slot_or_new(index, slot.budget.get());
                 copy.budget.set(slot.budget.get());
@@ -355,7 +408,9 @@ impl Sink for Ledger {
     /// The layer stays: it is where the thread is, not what it did.
     fn clear(&self) {
         self.folds.clear();
-        (0..MAX_BRICKS).filter_map(|i| self.slot(i)).for_each(Slot::clear);
+        (0..MAX_BRICKS as u16)
+            .filter_map(|i| self.slot(i))
+            .for_each(Slot::clear);
     }
 
     fn skip(&self, entries: Entries<'_>) {
@@ -367,46 +422,44 @@ impl Sink for Ledger {
     }
 
     fn apply(&self, entries: Entries<'_>) {
-        let (amounts, children, metas) = (own(entries.amounts), own(entries.children), own(entries.metas));
         let mut i = 0;
-        while i < metas.len() {
-            let meta = metas[i];
-            match self.slot(meta::index(meta)) {
-                Some(slot) if meta::is_plain(meta) => {
-                    let run = i..i + same(&metas[i..]);
-                    i = run.end;
-                    let ticks = &amounts[run.clone()];
-                    let children = children[run].iter().fold(0u64, |sum, &c| sum.wrapping_add(c));
-                    let sum = ticks.iter().fold(0u64, |sum, &t| sum.wrapping_add(t));
-                    slot.own.add(sum.wrapping_sub(children));
-                    slot.calls(ticks, self.layer.get());
+        while i < entries.metas.len() {
+            let Entry {
+                amount,
+                children,
+                meta,
+            } = entries.get(i);
+            let slot = if meta::is_plain(meta) {
+                self.slot(meta::index(meta))
+            } else {
+                None
+            };
+            let Some(slot) = slot else {
+                self.special(Entry {
+                    amount,
+                    children,
+                    meta,
+                });
+                i += 1;
+                continue;
+            };
+            let layer = self.layer.get();
+            i += match slot.run(entries.from(i), layer) {
+                0 => {
+                    slot.own.add(amount.wrapping_sub(children));
+                    slot.call(amount, layer);
+                    1
                 }
-                _ => {
-                    self.special(Entry { amount: amounts[i], children: children[i], meta });
-                    i += 1;
-                }
-            }
+                n => n,
+            };
         }
     }
 }
 
-/// How many of `metas` are like the first, which there is.
-#[inline]
-fn same(metas: &[u64]) -> usize {
-    let (eights, _) = metas.as_chunks::<8>();
-    let alike = |eight: &&[u64; 8]| eight.iter().fold(0, |different, m| different | (m ^ metas[0])) == 0;
-    let mut n = 8 * eights.iter().take_while(alike).count();
-    while metas.get(n) == Some(&metas[0]) {
-        n += 1;
-    }
-    n
-}
-
-/// Words of a log that nobody writes meanwhile, as plain words: loads of those can be combined.
-fn own(words: &[AtomicU64]) -> &[u64] {
-    // SAFETY: `AtomicU64` has the layout of `u64`, and nobody writes the words while they
-    // are borrowed: `Sink::apply` is called by their only writer.
-    unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u64>(), words.len()) }
+/// A word of the log.
+#[inline(always)]
+fn get(word: &AtomicU64) -> u64 {
+    word.load(Relaxed)
 }
 
 /// Zeroed memory for a `T`, never freed. From the system allocator: the program's own may be

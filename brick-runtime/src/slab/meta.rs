@@ -85,20 +85,20 @@ impl Kind {
 
 /// The meta word of a call of the brick `index`, whose state was `opened` when it began.
 #[inline(always)]
-pub(crate) const fn call(index: u32, opened: u8) -> u64 {
+pub(crate) const fn call(index: u16, opened: u8) -> u64 {
     index as u64 | (opened as u64) << OPENED_SHIFT
 }
 
 /// The meta word of another entry of the brick `index`.
 #[inline(always)]
-pub(crate) const fn of(kind: Kind, index: u32) -> u64 {
+pub(crate) const fn of(kind: Kind, index: u16) -> u64 {
     index as u64 | (kind as u64) << KIND_SHIFT
 }
 
 /// The brick's index.
 #[inline(always)]
-pub(crate) const fn index(meta: u64) -> usize {
-    (meta & 0xffff) as usize
+pub(crate) const fn index(meta: u64) -> u16 {
+    meta as u16
 }
 
 /// Nothing but an outermost call that returned.
@@ -109,13 +109,13 @@ pub(crate) const fn is_plain(meta: u64) -> bool {
 
 /// The call began while another of the same brick was open on the thread.
 pub(crate) const fn is_recursive(meta: u64) -> bool {
-    opened(meta) == state::OPEN
+    opened(meta) & 0b11 == state::OPEN
 }
 
-/// The brick's state when the call began.
+/// The brick's state when the call began, of a word made by [`call`].
 #[inline(always)]
-pub(crate) const fn opened(meta: u64) -> u8 {
-    (meta >> OPENED_SHIFT) as u8 & 0b11
+pub(crate) const fn opened(call: u64) -> u8 {
+    (call >> OPENED_SHIFT) as u8
 }
 
 /// A layer's code: 0 is none.
@@ -138,7 +138,7 @@ mod tests {
         let plain = call(2047, state::IDLE);
         assert!(is_plain(plain) && !is_recursive(plain));
         assert_eq!((index(plain), Kind::of(plain)), (2047, Kind::Call));
-        assert_eq!(opened(plain | PANIC), state::IDLE);
+        assert_eq!(opened(plain), state::IDLE);
         let recursive = call(2047, state::OPEN) | PANIC | OVER;
         assert!(is_recursive(recursive) && !is_plain(recursive));
         assert_eq!((index(recursive), Kind::of(recursive)), (2047, Kind::Call));

@@ -12,13 +12,14 @@ mod pool;
 pub(crate) mod read;
 pub(crate) mod sites;
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use self::ledger::{Cell64, Ledger, MAX_BRICKS};
 pub(crate) use self::log::Entry;
 use self::log::Log;
 use self::meta::{Kind, state};
-pub(crate) use self::pool::{claimed, count_dropped, current, current_or_claim, set_gates};
+pub(crate) use self::pool::{claimed, count_dropped, current, owned, owned_or_claim, set_gates};
 use crate::clock;
 use crate::registry::{BrickInfo, Budget};
 
@@ -31,16 +32,24 @@ const CAPACITY: usize = 1024;
 const SLACK: u64 = 16;
 
 /// What one thread writes. All zeroes is a valid empty slab.
+///
+/// What every call touches lies at offsets that differ in their low 12 bits (see `Log`): the
+/// words up here below 0x200, the states of two thousand bricks from there to 0x9d8, the log's
+/// length, and the first [`DUE`] amounts, children and metas in what is left of a page.
 #[derive(Debug)]
-#[repr(C, align(128))]
+#[repr(C, align(4096))]
 pub(crate) struct Slab {
-    /// Not 0: calls take the slow path. Written by whoever changes the mode.
-    pub(crate) gate: AtomicU8,
+    /// Whether calls may take the fast path. Written by whoever changes the mode.
+    pub(crate) open: AtomicU8,
     /// Ticks of the calls that ended since the innermost open one began.
     pub(crate) children: Cell64,
     /// The code of the layer that the thread is in.
     pub(crate) layer: Cell64,
-    states: [AtomicU8; MAX_BRICKS],
+    head: [Cell64; 61],
+    /// One per index there could be, so that none is out of bounds; pages without a brick are
+    /// never touched.
+    states: [AtomicU8; 1 << 16],
+    rest: [Cell64; 251],
     log: Log<CAPACITY>,
     ledger: Ledger,
     /// Calls until the next that is checked, per brick.
@@ -51,12 +60,19 @@ pub(crate) struct Slab {
     next_free: AtomicPtr<Slab>,
 }
 
+const _: () = {
+    assert!(offset_of!(Slab, states) % 4096 == 0x200);
+    assert!(offset_of!(Slab, log.len) % 4096 == 0x9d8);
+    assert!(offset_of!(Slab, log.amounts) % 4096 == 0xa00);
+    assert!(offset_of!(Slab, log.children) % 4096 == 0xc00);
+    assert!(offset_of!(Slab, log.metas) % 4096 == 0xe00);
+};
+
 impl Slab {
     /// A brick's state when a call begins or ends.
     #[inline(always)]
-    pub(crate) fn state(&self, index: u32) -> &AtomicU8 {
-        // `sites` gives no index out of bounds; the mask makes it plain to see.
-        &self.states[index as usize & (MAX_BRICKS - 1)]
+    pub(crate) fn state(&self, index: u16) -> &AtomicU8 {
+        &self.states[usize::from(index)]
     }
 
     /// Appends an entry. True when the log should be folded: see [`Slab::fold_if_due`].
@@ -78,7 +94,11 @@ impl Slab {
         // Nobody's self time: the open call takes it for a child's.
         self.children.add(took);
         let meta = meta::of(Kind::Fold, sites::PROFILER);
-        self.log.append(Entry { amount: took, children: 0, meta });
+        self.log.append(Entry {
+            amount: took,
+            children: 0,
+            meta,
+        });
     }
 
     /// From here on the thread is in another layer: the code of the one before.
@@ -86,7 +106,11 @@ impl Slab {
         let before = self.layer.get();
         self.layer.set(code);
         let meta = meta::of(Kind::Layer, sites::PROFILER);
-        if self.append(Entry { amount: code, children: 0, meta }) {
+        if self.append(Entry {
+            amount: code,
+            children: 0,
+            meta,
+        }) {
             self.fold_if_due(clock::any_ticks());
         }
         before
@@ -94,20 +118,27 @@ impl Slab {
 
     /// Makes a slot for a brick, so that its calls can be recorded.
     #[cold]
-    fn admit(&self, index: u32, info: &BrickInfo) {
+    fn admit(&self, index: u16, info: &BrickInfo) {
         let budget = match info.budget {
             Budget::Fixed { ns } => clock::from_ns(ns),
             Budget::None | Budget::PerCall { .. } => u64::MAX,
         };
-        self.ledger.slot_or_new(index as usize, budget);
+        self.ledger.slot_or_new(index, budget);
         self.state(index).store(state::IDLE, Relaxed);
     }
 
     /// Whether this call's results are to be checked when one in `every` is.
-    pub(crate) fn samples(&self, index: u32, every: u32) -> bool {
-        let skip = &self.skips[index as usize & (MAX_BRICKS - 1)];
+    pub(crate) fn samples(&self, index: u16, every: u32) -> bool {
+        let skip = &self.skips[usize::from(index) % MAX_BRICKS];
         let left = skip.load(Relaxed);
-        skip.store(if left == 0 { every.saturating_sub(1) } else { left - 1 }, Relaxed);
+        skip.store(
+            if left == 0 {
+                every.saturating_sub(1)
+            } else {
+                left - 1
+            },
+            Relaxed,
+        );
         left == 0
     }
 

@@ -25,10 +25,14 @@ struct Free(*const Slab);
 // SAFETY: the pointer is null or a slab's, and slabs are `Sync` and never freed.
 unsafe impl Send for Free {}
 
+/// Stands in for the slab of a thread that has none: its fast path is closed, nobody writes it.
+// SAFETY: zero is a valid value of every field: integers, and pointers that may be null.
+static NONE: Slab = unsafe { std::mem::zeroed() };
+
 thread_local! {
-    /// This thread's slab, null before its first brick. Without destructor: a plain load,
+    /// This thread's slab, [`NONE`] before its first brick. Without destructor: a plain load,
     /// and good until the very end of the thread.
-    static CURRENT: Cell<*const Slab> = const { Cell::new(ptr::null()) };
+    static CURRENT: Cell<&'static Slab> = const { Cell::new(&NONE) };
     /// Hands the slab back when the thread ends.
     static HANDOVER: Handover = const { Handover };
 }
@@ -37,28 +41,37 @@ struct Handover;
 
 impl Drop for Handover {
     fn drop(&mut self) {
-        let slab = CURRENT.replace(ptr::null());
-        // SAFETY: `CURRENT` holds null or a slab, and slabs are never freed.
-        if let Some(slab) = unsafe { slab.as_ref() } {
+        let slab = CURRENT.replace(&NONE);
+        if !ptr::eq(slab, &NONE) {
             slab.retire();
-            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-            slab.next_free.store(free.0.cast_mut(), Relaxed);
-            free.0 = slab;
+            free(slab);
         }
     }
 }
 
-/// This thread's slab, if it has one.
+/// Gives a slab up.
+fn free(slab: &'static Slab) {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    slab.next_free.store(free.0.cast_mut(), Relaxed);
+    free.0 = slab;
+}
+
+/// This thread's slab, or one whose fast path is closed.
 #[inline(always)]
-pub(crate) fn current() -> Option<&'static Slab> {
-    // SAFETY: `CURRENT` holds null or a slab, and slabs are never freed.
-    unsafe { CURRENT.get().as_ref() }
+pub(crate) fn current() -> &'static Slab {
+    CURRENT.get()
+}
+
+/// This thread's slab, if it has one.
+#[inline]
+pub(crate) fn owned() -> Option<&'static Slab> {
+    Some(CURRENT.get()).filter(|slab| !ptr::eq(*slab, &NONE))
 }
 
 /// This thread's slab, claimed if need be. `None` in destructors of thread-locals that run after
 /// the slab was handed back.
-pub(crate) fn current_or_claim() -> Option<&'static Slab> {
-    current().or_else(claim)
+pub(crate) fn owned_or_claim() -> Option<&'static Slab> {
+    owned().or_else(claim)
 }
 
 #[cold]
@@ -78,10 +91,8 @@ fn claim() -> Option<&'static Slab> {
     // would come back here.
     CURRENT.set(slab);
     if HANDOVER.try_with(|_| ()).is_err() {
-        CURRENT.set(ptr::null());
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        slab.next_free.store(free.0.cast_mut(), Relaxed);
-        free.0 = slab;
+        CURRENT.set(&NONE);
+        free(slab);
         return None;
     }
     Some(slab)
@@ -91,7 +102,7 @@ fn claim() -> Option<&'static Slab> {
 fn new_slab() -> &'static Slab {
     // SAFETY: a zeroed `Slab` is valid: null pointers and integers.
     let slab = unsafe { allocate_zeroed::<Slab>().as_ref() };
-    slab.gate.store(mode::get(), Relaxed);
+    slab.open.store(u8::from(mode::get() == 0), Relaxed);
     slab.next.store(ALL.load(Relaxed), Relaxed);
     ALL.store(ptr::from_ref(slab).cast_mut(), Release);
     slab
@@ -109,7 +120,7 @@ pub(crate) fn set_gates() {
     // Under the lock no slab is made with the mode from before.
     let _free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     for slab in all() {
-        slab.gate.store(mode::get(), Relaxed);
+        slab.open.store(u8::from(mode::get() == 0), Relaxed);
     }
 }
 
@@ -117,14 +128,14 @@ pub(crate) fn set_gates() {
 /// can't be recorded, with the index to remember; the call is then counted as dropped.
 #[cold]
 #[inline(never)]
-pub(crate) fn claimed(info: &'static BrickInfo, index: u32) -> Result<(&'static Slab, u32), u32> {
+pub(crate) fn claimed(info: &'static BrickInfo, index: u16) -> Result<(&'static Slab, u16), u16> {
     crate::clock::start();
     let index = if index == sites::UNREGISTERED {
         sites::register(info)
     } else {
         index
     };
-    let Some(slab) = current_or_claim().filter(|_| index != sites::REFUSED) else {
+    let Some(slab) = owned_or_claim().filter(|_| index != sites::REFUSED) else {
         count_dropped();
         return Err(index);
     };

@@ -1,5 +1,6 @@
 //! The reader's side: all slabs, folded together, without making anyone wait.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,7 +18,7 @@ static READER: Mutex<()> = Mutex::new(());
 #[derive(Debug)]
 pub(crate) struct Totals {
     /// Per index of `sites`, for the bricks that were called.
-    pub(crate) bricks: Vec<(usize, Tally)>,
+    pub(crate) bricks: Vec<(u16, Tally)>,
     /// Folds of the logs: how many, and the ticks they took.
     pub(crate) folds: Span,
     /// Calls that could not be recorded.
@@ -27,24 +28,20 @@ pub(crate) struct Totals {
 /// Everything counted since the last reset, pending entries included.
 pub(crate) fn totals() -> Totals {
     let _reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut sums: Vec<Option<Sum>> = Vec::new();
+    let mut sums: BTreeMap<u16, Sum> = BTreeMap::new();
     let mut folds = Span::default();
     for slab in pool::all() {
         let ledger = read(slab);
         folds.add(&span(&ledger.folds));
         for index in sites::indices() {
             if let Some(slot) = ledger.slot(index) {
-                if sums.len() <= index {
-                    sums.resize_with(index + 1, || None);
-                }
-                sums[index].get_or_insert_with(Sum::default).add(slot);
+                sums.entry(index).or_insert_with(Sum::default).add(slot);
             }
         }
     }
     let bricks = sums
         .into_iter()
-        .enumerate()
-        .filter_map(|(i, sum)| Some((i, sum?.finish()?)))
+        .filter_map(|(i, sum)| Some((i, sum.finish()?)))
         .collect();
     Totals {
         bricks,
@@ -76,8 +73,17 @@ fn read(slab: &Slab) -> &'static Ledger {
         },
         std::thread::yield_now,
     );
-    let column = |word: fn(&Entry) -> u64| pending.iter().map(|e| AtomicU64::new(word(e))).collect::<Vec<_>>();
-    let (amounts, children, metas) = (column(|e| e.amount), column(|e| e.children), column(|e| e.meta));
+    let column = |word: fn(&Entry) -> u64| {
+        pending
+            .iter()
+            .map(|e| AtomicU64::new(word(e)))
+            .collect::<Vec<_>>()
+    };
+    let (amounts, children, metas) = (
+        column(|e| e.amount),
+        column(|e| e.children),
+        column(|e| e.meta),
+    );
     let entries = |range: Range<usize>| Entries {
         amounts: &amounts[range.clone()],
         children: &children[range.clone()],

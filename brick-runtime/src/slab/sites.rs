@@ -1,7 +1,7 @@
 //! The bricks of this process: a dense index for each, given at its first call.
 
 use std::sync::atomic::{
-    AtomicPtr, AtomicU32,
+    AtomicPtr, AtomicU16,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::{Mutex, PoisonError};
@@ -10,29 +10,29 @@ use super::ledger::MAX_BRICKS;
 use crate::registry::BrickInfo;
 
 /// Index 0 belongs to no brick: no slab ever has a slot for it.
-pub(crate) const UNREGISTERED: u32 = 0;
+pub(crate) const UNREGISTERED: u16 = 0;
 /// The index of entries that are of the profiler itself.
-pub(crate) const PROFILER: u32 = UNREGISTERED;
-/// The index of bricks that came too late to get one; [`super::Slab::state`] takes it for 0.
-pub(crate) const REFUSED: u32 = MAX_BRICKS as u32;
+pub(crate) const PROFILER: u16 = UNREGISTERED;
+/// The index of bricks that came too late to get one: no slab has a slot for it either.
+pub(crate) const REFUSED: u16 = u16::MAX;
 
 static TABLE: [AtomicPtr<BrickInfo>; MAX_BRICKS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_BRICKS];
 /// Indices given; written under `LOCK`.
-static NEXT: AtomicU32 = AtomicU32::new(1);
+static NEXT: AtomicU16 = AtomicU16::new(1);
 static LOCK: Mutex<()> = Mutex::new(());
 
 /// The index of a brick; the same for equal infos (a generic or a duplicated static), else a new
 /// one; [`REFUSED`] when all are given. Allocates nothing: an allocator may be a brick.
-pub(crate) fn register(info: &'static BrickInfo) -> u32 {
+pub(crate) fn register(info: &'static BrickInfo) -> u16 {
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let next = NEXT.load(Relaxed);
-    if let Some(known) = (1..next)
-        .find(|&i| self::info(i as usize).is_some_and(|k| std::ptr::eq(k, info) || k == info))
+    if let Some(known) =
+        (1..next).find(|&i| self::info(i).is_some_and(|k| std::ptr::eq(k, info) || k == info))
     {
         return known;
     }
-    let Some(entry) = TABLE.get(next as usize) else {
+    let Some(entry) = TABLE.get(usize::from(next)) else {
         return REFUSED;
     };
     entry.store(std::ptr::from_ref(info).cast_mut(), Release);
@@ -41,13 +41,13 @@ pub(crate) fn register(info: &'static BrickInfo) -> u32 {
 }
 
 /// The brick of an index.
-pub(crate) fn info(index: usize) -> Option<&'static BrickInfo> {
-    let info = TABLE.get(index)?.load(Acquire);
+pub(crate) fn info(index: u16) -> Option<&'static BrickInfo> {
+    let info = TABLE.get(usize::from(index))?.load(Acquire);
     // SAFETY: only `register` writes the table, and it writes `&'static BrickInfo`s.
     unsafe { info.as_ref() }
 }
 
 /// Every index given so far.
-pub(crate) fn indices() -> std::ops::Range<usize> {
-    1..NEXT.load(Acquire) as usize
+pub(crate) fn indices() -> std::ops::Range<u16> {
+    1..NEXT.load(Acquire)
 }

@@ -1,0 +1,111 @@
+//! One annotated function, and how its calls find their thread's slab.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+
+use super::mode;
+use crate::claim;
+use crate::registry::BrickInfo;
+use crate::slab::meta::{self, state};
+use crate::slab::{self, Slab, sites};
+
+/// One annotated function: a static in its body.
+#[derive(Debug)]
+pub struct Site {
+    index: AtomicU16,
+    /// Check one call in so many; 0 leaves it to the global setting.
+    check_every: AtomicU32,
+    name: Name,
+}
+
+/// What a site is called.
+#[derive(Debug)]
+enum Name {
+    Info(&'static BrickInfo),
+    /// A claim's text, taken apart when the site is first entered.
+    Claim {
+        text: &'static str,
+        backend: u8,
+        info: OnceLock<&'static BrickInfo>,
+    },
+}
+
+impl Site {
+    /// Of a brick made by hand.
+    #[must_use]
+    pub const fn new(info: &'static BrickInfo) -> Site {
+        Site::named(Name::Info(info))
+    }
+
+    /// Of a claim: `text` is `Claim::TEXT`.
+    #[must_use]
+    pub const fn of_claim(text: &'static str, backend: u8) -> Site {
+        Site::named(Name::Claim {
+            text,
+            backend,
+            info: OnceLock::new(),
+        })
+    }
+
+    const fn named(name: Name) -> Site {
+        Site {
+            index: AtomicU16::new(sites::UNREGISTERED),
+            check_every: AtomicU32::new(0),
+            name,
+        }
+    }
+
+    pub(super) fn info(&self) -> &'static BrickInfo {
+        match &self.name {
+            Name::Info(info) => info,
+            Name::Claim {
+                text,
+                backend,
+                info,
+            } => info.get_or_init(|| claim::info(text, *backend)),
+        }
+    }
+
+    /// The usual case: the mode is plain, and the thread's slab knows the brick.
+    #[inline(always)]
+    pub(super) fn find_fast(&'static self) -> Option<(&'static Slab, u64)> {
+        let slab = slab::current();
+        if slab.open.load(Relaxed) == 0 {
+            return None;
+        }
+        let index = self.index.load(Relaxed);
+        let opened = slab.state(index).load(Relaxed);
+        if opened == state::ABSENT {
+            return None;
+        }
+        Some((slab, meta::call(index, opened)))
+    }
+
+    /// The slab and meta word of a call where it takes more than a look; `None` where
+    /// it is not to be recorded, or cannot.
+    pub(super) fn find_slow(&'static self) -> Option<(&'static Slab, u64)> {
+        // Below, an allocator may run, and be a brick itself.
+        thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
+        if INSIDE.replace(true) {
+            slab::count_dropped();
+            return None;
+        }
+        let found = self.look();
+        INSIDE.set(false);
+        found
+    }
+
+    fn look(&'static self) -> Option<(&'static Slab, u64)> {
+        if !mode::enabled() {
+            return None;
+        }
+        let (slab, index) = match slab::claimed(self.info(), self.index.load(Relaxed)) {
+            Ok((slab, index)) => (Some(slab), index),
+            Err(index) => (None, index),
+        };
+        self.index.store(index, Relaxed);
+        let slab = slab?;
+        Some((slab, meta::call(index, slab.state(index).load(Relaxed))))
+    }
+}
