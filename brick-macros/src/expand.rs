@@ -28,7 +28,8 @@ pub(crate) fn brick(tokens: TokenStream, item: TokenStream) -> TokenStream {
     let (kind, post) = valid::validate(&args, &function, &mut errors);
     match (errors.check(), &args.id) {
         (Ok(()), Some(id)) => {
-            let block = future::returns_future(&function)
+            let block = function
+                .returns_future
                 .then(|| future::async_block(&function.body))
                 .flatten();
             annotated(id, &args, &function, kind, &post, block)

@@ -6,7 +6,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 use crate::signature::{Angles, is_ident, is_punct, split_commas};
-use crate::source::peel;
+use crate::source::{mentions_any, peel};
 
 /// `fn` with a body.
 pub(crate) struct Function {
@@ -17,6 +17,8 @@ pub(crate) struct Function {
     pub(crate) params: Vec<Param>,
     /// The type after `->`.
     pub(crate) returns: Option<Vec<TokenTree>>,
+    /// That type is written as a future, and the function is not `async`.
+    pub(crate) returns_future: bool,
     /// All tokens before the body, untouched.
     pub(crate) head: TokenStream,
     pub(crate) body: Group,
@@ -44,6 +46,9 @@ impl Attribute {
         }
     }
 }
+
+/// How futures are spelled in return types.
+const FUTURES: &[&str] = &["Future", "BoxFuture", "LocalBoxFuture"];
 
 /// One parameter.
 pub(crate) struct Param {
@@ -78,18 +83,15 @@ impl Function {
         let (mut constness, mut asyncness) = (None, None);
         let name = loop {
             match tokens.get(at) {
-                Some(TokenTree::Ident(word)) if word == "fn" => {
-                    let Some(TokenTree::Ident(name)) = tokens.get(at + 1) else {
-                        return Err(not_a_function(&tokens, at));
-                    };
-                    break name.clone();
-                }
-                // `const X: u8` and `unsafe impl` go on to fail at the token that tells.
-                Some(TokenTree::Ident(word)) if is_qualifier(word) => {
-                    if word == "const" {
-                        constness = Some(word.span());
-                    } else if word == "async" {
-                        asyncness = Some(word.span());
+                Some(TokenTree::Ident(word)) => {
+                    match (word.to_string().as_str(), tokens.get(at + 1)) {
+                        ("fn", Some(TokenTree::Ident(name))) => break name.clone(),
+                        ("const", _) => constness = Some(word.span()),
+                        ("async", _) => asyncness = Some(word.span()),
+                        // `const X: u8` and `unsafe impl` go on to fail at the token that tells.
+                        ("pub" | "crate" | "default" | "unsafe" | "safe" | "extern" | "gen", _) => {
+                        }
+                        _ => return Err(not_a_function(&tokens, at)),
                     }
                 }
                 // `pub(crate)`, `extern "C"`.
@@ -122,7 +124,12 @@ impl Function {
             }
         };
         let returns = return_type(&tokens[at..]);
+        let returns_future = asyncness.is_none()
+            && returns
+                .as_deref()
+                .is_some_and(|ty| mentions_any(ty.iter().cloned(), FUTURES));
         Ok(Function {
+            returns_future,
             attrs,
             constness,
             asyncness,
@@ -138,14 +145,6 @@ impl Function {
     pub(crate) fn attribute(&self, word: &str) -> Option<&Attribute> {
         self.attrs.iter().find(|attr| attr.is(word))
     }
-}
-
-fn is_qualifier(word: &Ident) -> bool {
-    [
-        "pub", "crate", "default", "const", "async", "unsafe", "safe", "extern", "gen",
-    ]
-    .iter()
-    .any(|known| word == known)
 }
 
 fn not_a_function(tokens: &[TokenTree], at: usize) -> NotAFunction {

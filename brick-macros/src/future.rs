@@ -5,9 +5,7 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use crate::function::Function;
 use crate::signature::{Angles, is_ident, is_punct};
-use crate::source::mentions;
 
 /// `async move { … }` or `Box::pin(async move { … })`, taken apart.
 pub(crate) struct AsyncBlock {
@@ -39,18 +37,6 @@ impl AsyncBlock {
         }
         tokens
     }
-}
-
-/// Whether the declared type is a future.
-pub(crate) fn returns_future(function: &Function) -> bool {
-    let Some(ty) = &function.returns else {
-        return false;
-    };
-    let ty: TokenStream = ty.iter().cloned().collect();
-    function.asyncness.is_none()
-        && ["Future", "BoxFuture", "LocalBoxFuture"]
-            .iter()
-            .any(|name| mentions(&ty, name))
 }
 
 /// The async block that the body consists of.

@@ -43,9 +43,15 @@ fn push_on_one_line(text: &mut String, source: &str) {
 
 /// Whether `word` stands among the tokens, at any depth.
 pub(crate) fn mentions(tokens: &TokenStream, word: &str) -> bool {
-    tokens.clone().into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == word,
-        TokenTree::Group(group) => mentions(&group.stream(), word),
+    mentions_any(tokens.clone(), &[word])
+}
+
+/// Whether one of the words stands among the tokens, at any depth.
+pub(crate) fn mentions_any(tokens: impl IntoIterator<Item = TokenTree>, words: &[&str]) -> bool {
+    tokens.into_iter().any(|token| match token {
+        // To a string once: each comparison of an `Ident` makes one.
+        TokenTree::Ident(ident) => words.contains(&ident.to_string().as_str()),
+        TokenTree::Group(group) => mentions_any(group.stream(), words),
         TokenTree::Punct(_) | TokenTree::Literal(_) => false,
     })
 }

@@ -93,13 +93,13 @@ fn kind(function: &Function, post: &Post<'_>, errors: &mut Errors) -> Kind {
             "cannot time a C-variadic function: its arguments cannot move into the timed body",
         );
     }
-    if future::returns_future(function) && future::async_block(&function.body).is_none() {
+    if function.returns_future && future::async_block(&function.body).is_none() {
         errors.on(
             function.returns.as_deref().map(tokens),
             "only the making of this future would be timed: write an `async fn`, or let the body be one `async move { … }` or `Box::pin(async move { … })`",
         );
     }
-    if function.asyncness.is_some() || future::returns_future(function) {
+    if function.asyncness.is_some() || function.returns_future {
         return Kind::Future;
     }
     if function.returns.as_deref().is_some_and(is_never) {
@@ -229,7 +229,7 @@ fn nothing_to_check(assert: Span, function: &Function, post: &Post<'_>, errors: 
 /// The type that callers get: of an async function what it resolves to.
 pub(crate) fn returned_type(function: &Function) -> Option<Vec<TokenTree>> {
     let ty = function.returns.as_deref()?;
-    match future::returns_future(function) {
+    match function.returns_future {
         true => Some(
             future::output(ty)
                 .unwrap_or_else(|| vec![TokenTree::Ident(Ident::new("_", Span::call_site()))]),
