@@ -89,7 +89,11 @@ impl Checker {
             (Directive::Skip { why }, _) => return Ok(Verdict::Skipped(why.clone())),
             (Directive::In { path }, _) => return self.contained(block, path),
             (Directive::Write { path }, _) => return self.write(block, path),
-            (Directive::None, "console") => &mut self.in_root,
+            (Directive::Step { name }, "console") => return self.is_step(block, name),
+            (Directive::Needs { path }, "console") if !self.has(path) => {
+                return Ok(Verdict::Skipped(format!("{path} is not there: tests/fetch-models")));
+            }
+            (Directive::None | Directive::Needs { .. }, "console") => &mut self.in_root,
             (Directive::Scratch, "console") => &mut self.in_scratch,
             (Directive::None, "text") => return Ok(Verdict::Holds),
             (_, language) => return Err(format!("nothing checks this `{language}` block: say what does in a `test:` comment")),
@@ -109,6 +113,24 @@ impl Checker {
             }
         }
         Ok(if differences.is_empty() { Verdict::Holds } else { Verdict::Differs { how: differences, text } })
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists() || env::var_os("BRICK_REQUIRE_MODELS").is_some()
+    }
+
+    /// The commands of the block are, but for their `-q`, those of a step of `tests/run`.
+    fn is_step(&self, block: &Block, name: &str) -> Result<Verdict, String> {
+        let script = fs::read_to_string(self.root.join("tests/run")).map_err(|error| format!("tests/run: {error}"))?;
+        let words = |line: &str| line.split_whitespace().filter(|word| *word != "-q").collect::<Vec<_>>().join(" ");
+        let does = |line: &str| words(line).strip_prefix("step ")?.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+        let step = script.lines().find_map(does).ok_or_else(|| format!("tests/run has no step {name}"))?;
+        for Step { command, .. } in transcript::steps(&block.text)? {
+            if !step.contains(&words(&command)) {
+                return Err(format!("the step {name} of tests/run is `{step}`, not `{command}`"));
+            }
+        }
+        Ok(Verdict::Holds)
     }
 
     fn contained(&self, block: &Block, path: &str) -> Result<Verdict, String> {

@@ -12,6 +12,17 @@ pub enum Directive {
         /// Why.
         why: String,
     },
+    /// `<!-- test: step name -->`: a step of `tests/run`, which runs this very command.
+    Step {
+        /// As `tests/run --list` names it.
+        name: String,
+    },
+    /// `<!-- test: needs path -->`: run only where the repository has this file (a model that is
+    /// fetched), or where `BRICK_REQUIRE_MODELS` is set.
+    Needs {
+        /// Relative to the root of the repository.
+        path: String,
+    },
     /// `<!-- test: scratch -->`: run in a directory outside of the repository, which holds a
     /// link `brick` to it.
     Scratch,
@@ -98,6 +109,8 @@ fn directive(line: &str) -> Option<Result<Directive, String>> {
     Some(match (verb, rest.is_empty()) {
         ("skip", false) => Ok(Directive::Skip { why: rest }),
         ("skip", true) => Err("say why this block is skipped: `skip: why`".into()),
+        ("step", false) => Ok(Directive::Step { name: rest }),
+        ("needs", false) => Ok(Directive::Needs { path: rest }),
         ("scratch", true) => Ok(Directive::Scratch),
         ("write", false) => Ok(Directive::Write { path: rest }),
         ("in", false) => Ok(Directive::In { path: rest }),
