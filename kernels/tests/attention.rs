@@ -45,7 +45,6 @@ fn matches_numpy_with_and_without_a_window() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn matches_the_formula_for_any_shape(
         (n_kv_heads, group) in (1usize..4, 1usize..11),

@@ -48,7 +48,6 @@ fn any_format() -> impl Strategy<Value = Format> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
     fn gemm_and_gemv_are_dot_products_over_every_format(
         format in any_format(),
