@@ -7,7 +7,7 @@ mod support;
 use std::ffi::OsStr;
 use support::golden;
 use support::refusal::{
-    apr, assert_refused, patched, refuse_to_run, with_file, with_value, without_key,
+    apr, assert_refused, patched, patched_file, refuse_to_run, with_file, with_value, without_key,
 };
 use support::writer::{ARRAY, BOOL, F32, I32, STRING, U32, Writer, array, patch, string, strings};
 
@@ -19,6 +19,13 @@ fn architecture() {
     });
     let expected = "\"blk.1.attn_k.weight\" has dimensions [256, 64], expected [256, 128]";
     refuse_to_run(&shape, expected);
+    // As many elements, but the other way round.
+    let transposed = patched_file(&golden("tiny-qwen2.gguf"), |layout, bytes| {
+        let dims = [256u64, 512].map(u64::to_le_bytes).concat();
+        patch(bytes, layout.tensor("blk.0.ffn_down.weight").dims_at, dims);
+    });
+    let expected = "\"blk.0.ffn_down.weight\" has dimensions [256, 512], expected [512, 256]";
+    refuse_to_run(&transposed, expected);
     let renamed = patched(|layout, bytes| {
         patch(
             bytes,
@@ -311,7 +318,10 @@ fn scales_that_are_not_numbers() {
                 OsStr::new("--check"),
                 path.as_os_str(),
             ];
-            assert_refused(&apr(&args), &expected);
+            let output = apr(&args);
+            assert_refused(&output, &expected);
+            let report = String::from_utf8_lossy(&output.stdout);
+            assert!(report.contains("\nProblems: 1\n"), "{report}");
             // Without the flag the data is not read.
             assert!(apr(&[args[0], args[2]]).status.success());
         });

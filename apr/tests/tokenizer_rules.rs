@@ -196,6 +196,15 @@ proptest! {
     }
 }
 
+/// llama.cpp fills its map from text to id in order, so of equal texts the last one stays.
+#[test]
+fn of_two_tokens_with_one_text_the_later_is_found() {
+    let vocabulary = bpe("gpt-2", &[("a", NORMAL), ("b", NORMAL), ("a", NORMAL)], &[]);
+    let tokenizer = tokenizer(&vocabulary.bytes());
+    assert_eq!(tokenizer.encode("aba", PLAIN).unwrap(), [2, 1, 2]);
+    assert_eq!(tokenizer.decode(&[0, 1, 2]).unwrap(), b"aba");
+}
+
 /// Bytes around the edges of UTF-8, and pieces of real characters.
 fn part() -> impl Strategy<Value = Vec<u8>> {
     let edges = prop::sample::select(vec![

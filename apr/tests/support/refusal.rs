@@ -51,9 +51,13 @@ pub fn refuse_to_run(bytes: &[u8], expected: &str) {
     });
 }
 
-/// What [`patched`] changes: given the file's parts, the file.
+/// The tiny llama with a change, which is told where the parts of the file are.
 pub fn patched(change: impl FnOnce(&Layout, &mut Vec<u8>)) -> Vec<u8> {
-    let mut bytes = fs::read(tiny_llama()).unwrap();
+    patched_file(&tiny_llama(), change)
+}
+
+pub fn patched_file(path: &Path, change: impl FnOnce(&Layout, &mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = fs::read(path).unwrap();
     let layout = Layout::of(&bytes);
     change(&layout, &mut bytes);
     bytes
