@@ -1,7 +1,7 @@
 //! What annotated code calls, and all that reads it out.
 
 mod claim;
-mod contract;
+pub mod contract;
 mod device;
 mod figure;
 mod gate;
@@ -24,7 +24,7 @@ mod slab;
 mod sync;
 
 pub use brick_macros::{brick, bricks};
-pub use contract::{Check, Checker, Rules};
+pub use contract::{Check, Checker, Rules, TensorStats, Violation};
 pub use parse::UnknownBrick;
 pub use device::{Device, SyncMode};
 pub use figure::Figure;

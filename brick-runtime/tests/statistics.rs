@@ -87,7 +87,10 @@ fn children_are_subtracted_from_self_time() {
     assert!((leaf.total_ns() - leaf.self_ns()).abs() < 1.0);
     for (caller, callee) in [(&child, &leaf), (&parent, &child)] {
         let left = caller.total_ns() - caller.self_ns() - callee.total_ns();
-        assert!((-1.0..=folds + 1.0).contains(&left), "{left} ns are nobody's, {folds} ns in folds");
+        assert!(
+            (-1.0..=folds + 1.0).contains(&left),
+            "{left} ns are nobody's, {folds} ns in folds"
+        );
     }
     assert!(child.total_ns() - child.self_ns() >= leaf.total_ns() - 1.0);
 }
@@ -192,7 +195,10 @@ fn declared_work_is_summed_and_rated() {
     );
     assert_eq!(brick.over_budget(), 100);
     let efficiency = brick.efficiency().value().unwrap();
-    assert!((efficiency * brick.total_ns() / (100.0 * 50e3) - 1.0).abs() < 1e-9, "{efficiency}");
+    assert!(
+        (efficiency * brick.total_ns() / (100.0 * 50e3) - 1.0).abs() < 1e-9,
+        "{efficiency}"
+    );
     let gflops = brick.gflop_per_s();
     assert!(matches!(gflops, Figure::Derived { .. }));
     assert!((gflops.value().unwrap() * brick.total_ns() - 4_950_000.0).abs() < 1.0);

@@ -144,8 +144,7 @@ impl Guard {
                 work.budget_ns,
             );
         }
-        drop(guard.layer.take());
-        Post::new(guard.site, level.meta)
+        Post::new(guard.site, level.meta, guard.layer.take())
     }
 
     /// The call ends where this is dropped, as a panic only if the thread is panicking: for a

@@ -89,7 +89,7 @@ impl<F: Future> Future for Running<F> {
             progress.gap = true;
             let poll = body.poll(cx);
             progress.done = poll.is_ready();
-            return poll.map(|output| (output, Post::new(call.site, 0)));
+            return poll.map(|output| (output, Post::of_async(call.site, 0, call.layer)));
         };
         progress.first.get_or_insert((level.start, level.meta));
         let open = OpenPoll {
@@ -103,7 +103,7 @@ impl<F: Future> Future for Running<F> {
         poll.map(|output| {
             progress.done = true;
             finish(slab, now, progress, &call.work, 0);
-            (output, Post::new(call.site, level.meta))
+            (output, Post::of_async(call.site, level.meta, call.layer))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use super::mode;
 use crate::claim;
@@ -14,8 +14,6 @@ use crate::slab::{self, Slab, sites};
 #[derive(Debug)]
 pub struct Site {
     index: AtomicU16,
-    /// Check one call in so many; 0 leaves it to the global setting.
-    check_every: AtomicU32,
     name: Name,
 }
 
@@ -51,7 +49,6 @@ impl Site {
     const fn named(name: Name) -> Site {
         Site {
             index: AtomicU16::new(sites::UNREGISTERED),
-            check_every: AtomicU32::new(0),
             name,
         }
     }
@@ -65,6 +62,11 @@ impl Site {
                 info,
             } => info.get_or_init(|| claim::info(text, *backend)),
         }
+    }
+
+    /// The brick's index; [`sites::UNREGISTERED`] before its first call.
+    pub(super) fn index(&self) -> u16 {
+        self.index.load(Relaxed)
     }
 
     /// The usual case: the mode is plain, and the thread's slab knows the brick.

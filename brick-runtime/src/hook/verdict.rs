@@ -1,48 +1,193 @@
 //! After the call: checking what it returned.
 
+use std::marker::PhantomData;
+
 use super::{Entry, Site};
-use crate::contract::{Check, Rules};
+use crate::contract::{Check, Checker, Fault, Found, Rules, TensorStats, Violation, apply, every};
+use crate::scope::{LayerScope, current_layer};
+use crate::slab::meta::{self, Kind};
+use crate::slab::{self, Slab};
 
 /// A precondition that does not hold.
 #[cold]
 #[inline(never)]
-pub(super) fn required(_entry: &Entry, _text: &'static str) {}
+pub(super) fn required(entry: &Entry, text: &'static str) {
+    if every(entry.site.index()) > 0 {
+        let layer = entry.layer.or_else(current_layer);
+        apply(Violation::new(
+            entry.site.info(),
+            layer,
+            Fault::Requires { text },
+        ));
+    }
+}
 
 /// A call whose time is taken; its results may now be checked.
 #[derive(Debug)]
 pub struct Post {
-    _site: &'static Site,
-    _meta: u64,
+    site: &'static Site,
+    meta: u64,
+    /// Keeps the call's layer open while its results are checked.
+    _scope: Option<LayerScope>,
+    /// The layer of an async call, which had none open between its polls.
+    layer: Option<u64>,
 }
 
 impl Post {
     #[inline(always)]
-    pub(super) fn new(site: &'static Site, meta: u64) -> Post {
+    pub(super) fn new(site: &'static Site, meta: u64, scope: Option<LayerScope>) -> Post {
         Post {
-            _site: site,
-            _meta: meta,
+            site,
+            meta,
+            _scope: scope,
+            layer: None,
+        }
+    }
+
+    pub(super) fn of_async(site: &'static Site, meta: u64, layer: Option<u64>) -> Post {
+        Post {
+            site,
+            meta,
+            _scope: None,
+            layer,
         }
     }
 
     /// `None` where this call is not sampled or contracts are off.
     #[inline(always)]
     pub fn checks(self) -> Option<Verdict> {
-        Some(Verdict {})
+        let slab = slab::owned();
+        let index = meta::index(self.meta);
+        match (every(index), slab) {
+            (0, _) => return None,
+            (1, _) | (_, None) => {}
+            (every, Some(slab)) => {
+                if !slab.samples(index, every) {
+                    return None;
+                }
+            }
+        }
+        Some(Verdict::open(self, slab))
     }
 }
 
 /// The checks of one call, in order; the first failure is kept.
 #[derive(Debug)]
-pub struct Verdict {}
+pub struct Verdict {
+    post: Post,
+    time: CheckTime,
+    violation: Option<Box<Violation>>,
+}
 
 impl Verdict {
+    #[inline]
+    fn open(post: Post, slab: Option<&'static Slab>) -> Verdict {
+        let time = CheckTime::start(slab, meta::index(post.meta));
+        Verdict {
+            post,
+            time,
+            violation: None,
+        }
+    }
+
     /// Checks `value` (a parameter's name, or `"return"`).
     #[inline]
-    pub fn tensor<T: Check + ?Sized>(&mut self, _name: &'static str, _value: &T, _rules: &Rules) {}
+    pub fn tensor<T: Check + ?Sized>(&mut self, name: &'static str, value: &T, rules: &Rules) {
+        if self.violation.is_none() {
+            let mut checker = Checker::find(rules);
+            value.check(&mut checker);
+            if let Some(found) = checker.found() {
+                self.broken(name, value, rules, found);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn broken<T: Check + ?Sized>(&mut self, name: &str, value: &T, rules: &Rules, found: Found) {
+        let mut checker = Checker::measure(rules, found.part);
+        value.check(&mut checker);
+        let stats: TensorStats = checker.into_stats();
+        self.keep(Fault::number(name, found, rules, stats));
+    }
+
     /// A postcondition.
     #[inline]
-    pub fn ensures(&mut self, _holds: bool, _text: &'static str) {}
+    pub fn ensures(&mut self, holds: bool, text: &'static str) {
+        if !holds && self.violation.is_none() {
+            self.keep(Fault::Ensures { text });
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, fault: Fault) {
+        let layer = self.post.layer.or_else(current_layer);
+        self.violation = Some(Box::new(Violation::new(
+            self.post.site.info(),
+            layer,
+            fault,
+        )));
+    }
+
     /// Applies the policy: may panic with the violation.
     #[inline]
-    pub fn finish(self) {}
+    pub fn finish(self) {
+        let Verdict {
+            post,
+            time,
+            violation,
+        } = self;
+        drop(time);
+        if let Some(violation) = violation {
+            drop(post);
+            apply(*violation);
+        }
+    }
+}
+
+/// The time of a call's checks: a nesting level of its own, in nobody's self time.
+#[derive(Debug)]
+struct CheckTime {
+    slab: Option<&'static Slab>,
+    index: u16,
+    above: u64,
+    start: u64,
+    here: PhantomData<*const ()>,
+}
+
+impl CheckTime {
+    #[inline]
+    fn start(slab: Option<&'static Slab>, index: u16) -> CheckTime {
+        // A call that is not recorded has no place for its checks either.
+        let slab = slab.filter(|_| index != slab::sites::UNREGISTERED);
+        let above = slab.map_or(0, |slab| slab.children.get());
+        let start = slab.map_or(0, Slab::now);
+        CheckTime {
+            slab,
+            index,
+            above,
+            start,
+            here: PhantomData,
+        }
+    }
+}
+
+/// However the checks ended: one may panic.
+impl Drop for CheckTime {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slab) = self.slab {
+            let now = slab.now();
+            let amount = now.wrapping_sub(self.start);
+            slab.children.set(self.above.wrapping_add(amount));
+            let meta = meta::of(Kind::Check, self.index);
+            if slab.append(slab::Entry {
+                amount,
+                children: 0,
+                meta,
+            }) {
+                slab.fold_if_due(now);
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The bricks of this process: a dense index for each, given at its first call.
 
 use std::sync::atomic::{
-    AtomicPtr, AtomicU16,
+    AtomicPtr, AtomicU16, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::{Mutex, PoisonError};
@@ -38,6 +38,25 @@ pub(crate) fn register(info: &'static BrickInfo) -> u16 {
     entry.store(std::ptr::from_ref(info).cast_mut(), Release);
     NEXT.store(next + 1, Release);
     next
+}
+
+/// Per brick: one call in how many is checked, plus one; 0 leaves it to the global setting.
+static SAMPLING: [AtomicU32; MAX_BRICKS] = [const { AtomicU32::new(0) }; MAX_BRICKS];
+
+/// Sets one call in how many of a brick is checked.
+pub(crate) fn set_sampling(info: &'static BrickInfo, every: Option<u32>) {
+    if let Some(sampling) = SAMPLING.get(usize::from(register(info))) {
+        sampling.store(every.map_or(0, |every| every.saturating_add(1)), Relaxed);
+    }
+}
+
+/// One call in how many of a brick is checked, if it has a setting of its own.
+#[inline]
+pub(crate) fn sampling(index: u16) -> Option<u32> {
+    SAMPLING
+        .get(usize::from(index))?
+        .load(Relaxed)
+        .checked_sub(1)
 }
 
 /// The brick of an index.
