@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     no_add_special: bool,
 
-    /// Take the text of control tokens, such as <bos>, for plain text
+    /// Take the text of control tokens, such as `<bos>`, for plain text
     #[arg(long)]
     no_parse_special: bool,
 

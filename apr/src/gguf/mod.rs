@@ -18,6 +18,7 @@
 //! type, offset); padding to `general.alignment` (32 where absent); the data section.
 //! Source: docs/gguf.md of the ggml project.
 
+mod convert;
 mod cursor;
 mod error;
 mod mapping;
@@ -25,11 +26,12 @@ mod tensor;
 mod types;
 mod value;
 
+pub use convert::FromValue;
 pub use error::GgufError;
 pub use mapping::Mapping;
 pub use tensor::Tensor;
 pub use types::GgmlType;
-pub use value::{Array, ArrayIter, FromValue, Value, ValueType};
+pub use value::{Array, ArrayIter, Value, ValueType};
 
 use cursor::Cursor;
 use std::collections::HashMap;

@@ -79,7 +79,7 @@ impl ValueType {
 /// One metadata value.
 ///
 /// Strings are bytes: the format says UTF-8, but vocabularies in the wild hold pieces of
-/// characters. Ask for `&str` through [`FromValue`] where text is needed.
+/// characters. Ask for `&str` through [`FromValue`](super::FromValue) where text is needed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // The variants are the types they name.
 pub enum Value<'a> {
@@ -213,12 +213,12 @@ impl fmt::Display for Value<'_> {
 }
 
 fn write_string(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    // Four bytes per character are enough to fill what is shown; more would be wasted work.
-    let head = &bytes[..bytes.len().min(4 * SHOWN_CHARS)];
+    // Enough for what is shown and one character more, at four bytes each.
+    let head = &bytes[..bytes.len().min(4 * (SHOWN_CHARS + 1))];
     let text = String::from_utf8_lossy(head);
     let shown: String = text.chars().take(SHOWN_CHARS).collect();
     write!(f, "{shown:?}")?;
-    if shown.len() < bytes.len() && text.chars().nth(SHOWN_CHARS).is_some() {
+    if text.chars().nth(SHOWN_CHARS).is_some() {
         write!(f, "… ({} bytes)", bytes.len())?;
     }
     Ok(())
@@ -338,93 +338,22 @@ impl<'a> Iterator for ArrayIter<'a> {
     }
 }
 
-/// A Rust type that metadata values can be asked for as.
-///
-/// Integers convert between widths and signs where the value fits: writers disagree on the
-/// width of the same key. Nothing else converts.
-pub trait FromValue<'a>: Sized {
-    /// What is expected, for messages.
-    const EXPECTED: &'static str;
+#[cfg(test)]
+mod tests {
+    use super::Value;
 
-    /// The value as this type, if it is one.
-    fn from_value(value: Value<'a>) -> Option<Self>;
-}
-
-fn integer(value: Value<'_>) -> Option<i128> {
-    match value {
-        Value::U8(v) => Some(v.into()),
-        Value::I8(v) => Some(v.into()),
-        Value::U16(v) => Some(v.into()),
-        Value::I16(v) => Some(v.into()),
-        Value::U32(v) => Some(v.into()),
-        Value::I32(v) => Some(v.into()),
-        Value::U64(v) => Some(v.into()),
-        Value::I64(v) => Some(v.into()),
-        _ => None,
-    }
-}
-
-impl FromValue<'_> for u32 {
-    const EXPECTED: &'static str = "an integer from 0 to 4294967295";
-    fn from_value(value: Value<'_>) -> Option<Self> {
-        integer(value)?.try_into().ok()
-    }
-}
-
-impl FromValue<'_> for i32 {
-    const EXPECTED: &'static str = "an integer from -2147483648 to 2147483647";
-    fn from_value(value: Value<'_>) -> Option<Self> {
-        integer(value)?.try_into().ok()
-    }
-}
-
-impl FromValue<'_> for f32 {
-    const EXPECTED: &'static str = "a number";
-    fn from_value(value: Value<'_>) -> Option<Self> {
-        match value {
-            Value::F32(v) => Some(v),
-            Value::F64(v) => Some(v as f32),
-            _ => None,
+    #[test]
+    fn long_strings_are_cut_and_say_so() {
+        for c in ["a", "é", "🦙"] {
+            let text = c.repeat(61);
+            let expected = format!("{:?}… ({} bytes)", c.repeat(60), text.len());
+            assert_eq!(Value::String(text.as_bytes()).to_string(), expected);
+            let fits = c.repeat(60);
+            assert_eq!(
+                Value::String(fits.as_bytes()).to_string(),
+                format!("{fits:?}")
+            );
         }
-    }
-}
-
-impl FromValue<'_> for bool {
-    const EXPECTED: &'static str = "a boolean";
-    fn from_value(value: Value<'_>) -> Option<Self> {
-        match value {
-            Value::Bool(v) => Some(v),
-            _ => None,
-        }
-    }
-}
-
-impl<'a> FromValue<'a> for &'a str {
-    const EXPECTED: &'static str = "a UTF-8 string";
-    fn from_value(value: Value<'a>) -> Option<Self> {
-        match value {
-            Value::String(v) => std::str::from_utf8(v).ok(),
-            _ => None,
-        }
-    }
-}
-
-impl<'a> FromValue<'a> for &'a [u8] {
-    const EXPECTED: &'static str = "a string";
-    fn from_value(value: Value<'a>) -> Option<Self> {
-        match value {
-            Value::String(v) => Some(v),
-            _ => None,
-        }
-    }
-}
-
-impl<'a> FromValue<'a> for Array<'a> {
-    const EXPECTED: &'static str = "an array";
-    fn from_value(value: Value<'a>) -> Option<Self> {
-        match value {
-            Value::Array(v) => Some(v),
-            _ => None,
-        }
+        assert_eq!(Value::String(b"\x1b[2J\n").to_string(), r#""\u{1b}[2J\n""#);
     }
 }
