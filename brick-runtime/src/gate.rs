@@ -141,12 +141,16 @@ macro_rules! __brick {
         $($claim)* {
             const TEXT: &'static str = ::core::concat!(::core::module_path!(), $text);
         }
+        // In a closure: a call that could unwind past the function's own values, even one in a
+        // dead block, would give an unoptimised function a landing pad.
         if false {
-            let _ = $crate::__private::Declared $($enter)*;
-            $(
-                $($($cfg)* $crate::__private::checkable($value);)*
-                $crate::__returned!($known $ret {$($ty)*} $($of_ret)*);
-            )?
+            let _ = || {
+                let _ = $crate::__private::Declared $($enter)*;
+                $(
+                    $($($cfg)* $crate::__private::checkable($value);)*
+                    $crate::__returned!($known $ret {$($ty)*} $($of_ret)*);
+                )?
+            };
         }
         $body
     };

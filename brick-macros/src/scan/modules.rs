@@ -243,9 +243,14 @@ impl Walk<'_> {
         self.tokens.len()
     }
 
-    /// `{ N }` of `Matrix<{ N }>` is no body.
+    /// `{ N }` of `Matrix<{ M }, { N }>` is no body; one after `where T: Copy,` is.
     fn is_const_argument(&self, at: usize) -> bool {
-        at > 0 && (self.tokens[at - 1].is("<") || self.tokens[at - 1].is(","))
+        let Some(before) = at.checked_sub(1).and_then(|before| self.tokens.get(before)) else {
+            return false;
+        };
+        let after = || self.tokens.get(self.group_end(at));
+        before.is("<")
+            || (before.is(",") && after().is_some_and(|after| after.is(">") || after.is(",")))
     }
 }
 
