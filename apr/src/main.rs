@@ -1,6 +1,7 @@
 //! The `apr` command: parse, run, and one line for what went wrong.
 
 use apr::cli::Cli;
+use brick_runtime::contract::Violation;
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
@@ -11,7 +12,11 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("apr: {}", one_line(&format!("{error:#}")));
+            match error.downcast_ref::<Violation>() {
+                // A diagnosis of several lines; its texts are from the source code.
+                Some(violation) => eprintln!("apr: stopped: {violation}"),
+                None => eprintln!("apr: {}", one_line(&format!("{error:#}"))),
+            }
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,8 @@
 mod support;
 
 use serde_json::Value;
-use support::refusal::{apr, assert_refused, with_file, without_key};
+use support::refusal::{apr, assert_refused, patched, with_file, without_key};
+use support::writer::patch;
 use support::{fetched, golden, json};
 
 fn json_of(args: &[&str]) -> Value {
@@ -270,4 +271,30 @@ fn profile_for_people() {
     let rows: Vec<&str> = text.lines().filter(|l| l.starts_with("LmHead ")).collect();
     assert_eq!(rows.len(), 2, "{text}");
     assert!(!text.contains('\x1b'), "colour in a pipe");
+}
+
+/// A NaN in a weight stops the run at the brick, layer and element where it first shows.
+#[test]
+fn a_nan_stops_at_the_brick_that_made_it() {
+    let bytes = patched(|layout, bytes| {
+        let norm = layout.tensor("blk.1.attn_norm.weight");
+        patch(bytes, norm.data_at + 4 * 5, f32::NAN.to_le_bytes());
+    });
+    with_file(&bytes, |path| {
+        let path = path.to_str().unwrap();
+        for command in ["run", "profile"] {
+            let output = apr(&[command, "--prompt", "hello", "--model", path]);
+            assert_eq!(output.status.code(), Some(1));
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert!(
+                told.starts_with(
+                    "apr: stopped: brick `RmsNorm` broke its contract `out: no_nan`\n"
+                ),
+                "{told}"
+            );
+            assert!(told.contains(", layer 1, position 0\n"), "{told}");
+            assert!(told.contains("first at out[5] = NaN; "), "{told}");
+            assert!(!told.contains("panicked"), "{told}");
+        }
+    });
 }

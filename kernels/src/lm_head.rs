@@ -33,3 +33,19 @@ pub fn lm_head(
     project([w], x, n_tokens, logits, store);
     Ok(())
 }
+
+/// `x[i] = cap * tanh(x[i] / cap)`: keeps logits within ±`cap`, which is not 0 (Bello et al., 2017).
+#[brick(
+    id = LogitSoftcap,
+    budget_us = 5 + x.len() / 50,
+    assert(x = "finite"),
+    requires = cap != 0.0,
+    flops = 22 * x.len(),
+    bytes = 8 * x.len(),
+    category = Output
+)]
+pub fn logit_softcap(cap: f32, x: &mut [f32]) {
+    for x in x {
+        *x = cap * (*x / cap).tanh();
+    }
+}

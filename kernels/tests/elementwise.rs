@@ -3,6 +3,7 @@
 mod common;
 
 use brick_kernels::activation::{Activation, activation, gated_activation};
+use brick_kernels::lm_head::logit_softcap;
 use brick_kernels::residual::{residual_add, scale};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::{Rope, RopeConfig, RopePairing, rope_embedding};
@@ -172,4 +173,21 @@ fn activations_are_their_formulas() {
     // Published values: GELU-tanh(1) = 0.841192, SiLU(1) = 0.731059.
     assert!((Activation::GeluTanh.apply(1.0) - 0.841_192).abs() < 1e-6);
     assert!((Activation::Silu.apply(1.0) - 0.731_059).abs() < 1e-6);
+}
+
+/// Against `tanh` by its definition, in `f64`.
+#[test]
+fn softcapped_logits_are_their_formula() {
+    let cap = 30.0f32;
+    let x: Vec<f32> = (-500..=500).map(|i| i as f32 / 2.0).collect();
+    let mut capped = x.clone();
+    logit_softcap(cap, &mut capped);
+    for (&x, &y) in x.iter().zip(&capped) {
+        let (up, down) = ((f64::from(x) / 30.0).exp(), (f64::from(-x) / 30.0).exp());
+        let expected = 30.0 * (up - down) / (up + down);
+        assert!(
+            (f64::from(y) - expected).abs() < 1e-5,
+            "{x}: {y}, {expected}"
+        );
+    }
 }

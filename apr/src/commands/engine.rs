@@ -4,9 +4,12 @@ use crate::model::{Model, ModelError};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use brick_runtime::brick;
+use brick_runtime::contract::{self, Policy, Violation};
 use std::num::NonZeroUsize;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// `--threads`.
@@ -53,11 +56,27 @@ pub(super) fn with<R: Send>(
         load_time: clock.elapsed(),
     };
     drop(progress);
-    rayon::ThreadPoolBuilder::new()
+    let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.threads.map_or(0, NonZeroUsize::get))
         .build()
-        .context("cannot start the threads")?
-        .install(|| body(&engine))
+        .context("cannot start the threads")?;
+    stop_on_violation(|| pool.install(|| body(&engine)))
+}
+
+/// Runs `body`; a contract that a kernel breaks stops it and becomes the error.
+fn stop_on_violation<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
+    // Unwinding without the panic hook: main prints the diagnosis, once.
+    contract::set_policy(Policy::Handler(Arc::new(|violation| {
+        if !std::thread::panicking() {
+            panic::resume_unwind(Box::new(violation.clone()));
+        }
+    })));
+    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        match payload.downcast::<Violation>() {
+            Ok(violation) => Err(Error::new(*violation)),
+            Err(payload) => panic::resume_unwind(payload),
+        }
+    })
 }
 
 impl Engine<'_> {

@@ -5,20 +5,21 @@ use super::{ModelError, Session};
 use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::embedding::embedding;
 use brick_kernels::kv_cache::kv_cache_write;
-use brick_kernels::lm_head::lm_head;
+use brick_kernels::lm_head::{lm_head, logit_softcap};
 use brick_kernels::projection::{
     down_projection, gate_up_projection, output_projection, qkv_projection,
 };
 use brick_kernels::residual::residual_add;
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::rope_embedding;
-use brick_runtime::layer_scope;
+use brick_runtime::{layer_scope, position_scope};
 
 impl Session<'_> {
     /// Takes `tokens` through all layers; the residual stream stays in the scratch.
     pub(super) fn forward(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
         let model = self.model;
         self.scratch.fit(model, tokens.len());
+        let _position = position_scope(self.n_past as u64);
         let scale = model.config().embedding_scale;
         embedding(model.embedding(), tokens, scale, &mut self.scratch.x)?;
         for (index, layer) in model.layers().iter().enumerate() {
@@ -86,6 +87,9 @@ impl Session<'_> {
         let h = &mut s.h[..n_embd];
         rms_norm(last, model.output_norm(), model.config().rms_eps, h)?;
         lm_head(model.head(), h, 1, &mut self.logits)?;
+        if let Some(cap) = model.config().logit_softcap {
+            logit_softcap(cap, &mut self.logits);
+        }
         Ok(())
     }
 }
