@@ -1,6 +1,11 @@
 //! What annotated code calls, and all that reads it out.
 
+// rustdoc's private `extern crate` in each example would shadow the path that `bricks!` re-exports.
+#![doc(test(no_crate_inject))]
+
+mod catalog;
 mod claim;
+mod compute;
 pub mod contract;
 mod device;
 mod figure;
@@ -24,6 +29,11 @@ mod slab;
 mod sync;
 
 pub use brick_macros::{brick, bricks};
+pub use catalog::Registry;
+pub use compute::{
+    AssertionResult, BrickError, BrickLayer, BrickRun, ComputeBrick, ComputeOp, LayerRun, OpError,
+    StageRun, Verification, Work,
+};
 pub use contract::{Check, Checker, Rules, TensorStats, Violation};
 pub use parse::UnknownBrick;
 pub use device::{Device, SyncMode};

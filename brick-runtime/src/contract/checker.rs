@@ -22,6 +22,7 @@ enum Task {
         only: Option<&'static str>,
         moments: Moments,
     },
+    Collect(Vec<f64>),
 }
 
 /// The first number that breaks a rule.
@@ -57,19 +58,35 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// All numbers of a value, in order.
+    pub(crate) fn collect<T: Check + ?Sized>(value: &T) -> Vec<f64> {
+        let rules = const { &Rules::FINITE };
+        let mut checker = Checker {
+            rules,
+            part: None,
+            seen: 0,
+            task: Task::Collect(Vec::new()),
+        };
+        value.check(&mut checker);
+        match checker.task {
+            Task::Collect(numbers) => numbers,
+            Task::Find(_) | Task::Measure { .. } => Vec::new(),
+        }
+    }
+
     /// What was found.
     #[inline]
     pub(crate) fn found(&self) -> Option<Found> {
         match self.task {
             Task::Find(found) => found,
-            Task::Measure { .. } => None,
+            Task::Measure { .. } | Task::Collect(_) => None,
         }
     }
 
     /// What was measured.
     pub(crate) fn into_stats(self) -> TensorStats {
         match self.task {
-            Task::Find(_) => Moments::NONE.stats(),
+            Task::Find(_) | Task::Collect(_) => Moments::NONE.stats(),
             Task::Measure { moments, .. } => moments.stats(),
         }
     }
@@ -94,6 +111,7 @@ impl<'a> Checker<'a> {
                     values.iter().for_each(|value| moments.add(value.to_f64()));
                 }
             }
+            Task::Collect(numbers) => numbers.extend(values.iter().map(|value| value.to_f64())),
         }
         self.seen += values.len();
     }

@@ -118,19 +118,22 @@ pub fn clear_violations() {
     state().kept.clear();
 }
 
+/// Counts a violation, and keeps it if there is room.
+#[cfg_attr(not(feature = "visualization"), allow(dead_code))]
+pub(crate) fn count(violation: &Violation) {
+    TOTAL.fetch_add(1, Relaxed);
+    let mut state = state();
+    if state.kept.len() < KEPT {
+        state.kept.push(violation.clone());
+    }
+}
+
 /// Does what the policy says.
 #[cfg_attr(not(feature = "visualization"), allow(dead_code))]
 #[cold]
 pub(crate) fn apply(violation: Violation) {
-    TOTAL.fetch_add(1, Relaxed);
-    let policy = {
-        let mut state = state();
-        if state.kept.len() < KEPT {
-            state.kept.push(violation.clone());
-        }
-        state.policy.clone()
-    };
-    match policy {
+    count(&violation);
+    match policy() {
         Policy::Record => {}
         Policy::Handler(handler) => handler(&violation),
         Policy::Stop if std::thread::panicking() => {}

@@ -80,6 +80,7 @@ impl Fault {
 }
 
 impl Violation {
+    #[cfg_attr(not(feature = "visualization"), allow(dead_code))]
     pub(crate) fn new(brick: &'static BrickInfo, layer: Option<u64>, fault: Fault) -> Violation {
         Violation {
             brick,

@@ -15,6 +15,7 @@ use std::marker::PhantomData;
 
 use self::level::Level;
 pub use self::poll::{AsyncCall, Running};
+pub(crate) use self::site::Recorded;
 pub use self::site::Site;
 pub use self::verdict::{Post, Verdict};
 use self::work::Work;

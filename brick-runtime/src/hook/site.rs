@@ -17,6 +17,13 @@ pub struct Site {
     name: Name,
 }
 
+/// A site that was made at run time, with what it is called.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) info: &'static BrickInfo,
+    pub(crate) site: Site,
+}
+
 /// What a site is called.
 #[derive(Debug)]
 enum Name {

@@ -69,6 +69,12 @@ impl Post {
         }
         Some(Verdict::open(self, slab))
     }
+
+    /// Runs `checks` as those of this call: their time is accounted as such.
+    pub(crate) fn timed<R>(self, checks: impl FnOnce() -> R) -> R {
+        let _time = CheckTime::start(slab::owned(), meta::index(self.meta));
+        checks()
+    }
 }
 
 /// The checks of one call, in order; the first failure is kept.

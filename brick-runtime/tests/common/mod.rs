@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "visualization")]
 use brick_runtime::__private::Site;
 use brick_runtime::{BrickProfiler, BrickStats, Snapshot};
 
@@ -19,6 +20,7 @@ macro_rules! site {
 }
 
 /// One call around `body`.
+#[cfg(feature = "visualization")]
 pub(crate) fn call<R>(site: &'static Site, body: impl FnOnce() -> R) -> R {
     let guard = site.open().start();
     let result = body();
