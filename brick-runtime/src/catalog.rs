@@ -10,6 +10,7 @@ use crate::stats::{BrickStats, Tally};
 /// keeps.
 ///
 /// ```
+/// # pub extern crate brick_runtime; // rustdoc's own is private, which `bricks!` can't re-export
 /// use brick_runtime::{Registry, brick, bricks};
 ///
 /// bricks! { Double }

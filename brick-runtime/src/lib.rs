@@ -1,8 +1,5 @@
 //! What annotated code calls, and all that reads it out.
 
-// rustdoc's private `extern crate` in each example would shadow the path that `bricks!` re-exports.
-#![doc(test(no_crate_inject))]
-
 mod catalog;
 mod claim;
 mod compute;
