@@ -64,13 +64,15 @@ enum Value {
     /// `( tokens )`
     List(Group),
     Missing,
+    /// Reported already.
+    Wrong,
 }
 
 /// Reads all arguments; mistakes go to `errors`.
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let mut seen: Vec<String> = Vec::new();
-    for argument in split(tokens, errors) {
+    for argument in split(tokens, "expected `name = value`", errors) {
         let name = argument.name.to_string();
         let form = if matches!(argument.value, Value::List(_)) {
             "(…)"
@@ -86,6 +88,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
         }
         seen.push(format!("{name}{form}"));
         match (name.as_str(), argument.value) {
+            (_, Value::Wrong) => {}
             ("assert", Value::List(list)) => args.named_asserts = named_asserts(&list, errors),
             (_, Value::Equals(value)) if NAMES.contains(&name.as_str()) => args.take(argument.name, value, errors),
             (known, _) if NAMES.contains(&known) => {
@@ -135,6 +138,9 @@ impl Args {
                 format!("`{known}` needs a value: `{}`", example(&known)),
             );
         }
+        if !is_whole(&value) {
+            return errors.on(value.into_iter().last(), "an expression does not end here");
+        }
         match name.to_string().as_str() {
             "id" => self.id = id(value, errors),
             "backend" => self.backend = backend(value, errors),
@@ -148,40 +154,59 @@ impl Args {
     }
 }
 
-/// Splits `name = value, name(list), …`.
-fn split(tokens: TokenStream, errors: &mut Errors) -> Vec<Argument> {
+/// Splits `name = value, name(list), …`; what is neither gets the message `expected`.
+fn split(tokens: TokenStream, expected: &str, errors: &mut Errors) -> Vec<Argument> {
     let parser = |input: ParseStream<'_>| {
         let mut arguments = Vec::new();
         while !input.is_empty() {
-            match argument(input) {
-                Ok(argument) => arguments.push(argument),
-                Err(error) => {
-                    errors.push(error);
-                    // On from the next comma: the arguments behind it may have mistakes of their own.
-                    while !input.is_empty() && !input.peek(Token![,]) {
-                        input.parse::<TokenTree>()?;
-                    }
+            match input.call(Ident::parse_any) {
+                Ok(name) => arguments.push(argument(name, input, errors)?),
+                Err(_) => {
+                    errors.push(input.error(expected));
+                    // On from the next comma: what follows may have mistakes of its own.
+                    skip_to_comma(input)?;
                 }
             }
-            if !input.is_empty() {
-                input.parse::<Token![,]>()?;
+            if !input.is_empty() && !input.peek(Token![,]) {
+                errors.push(input.error("expected `,`"));
+                // `id = Softmax budget_us = 2` goes on with the name; all else is lost.
+                if input.peek(Ident::peek_any) {
+                    continue;
+                }
+                skip_to_comma(input)?;
             }
+            input.parse::<Option<Token![,]>>()?;
         }
         Ok(arguments)
     };
     parser.parse2(tokens).unwrap_or_default()
 }
 
-fn argument(input: ParseStream<'_>) -> syn::Result<Argument> {
-    let Ok(name) = input.call(Ident::parse_any) else {
-        return Err(input.error("expected `name = value`"));
-    };
+fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
+}
+
+/// What follows an argument's name.
+fn argument(name: Ident, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<Argument> {
     let value = if input.peek(Token![=]) && !input.peek(Token![==]) {
         input.parse::<Token![=]>()?;
-        Value::Equals(value(
-            input,
-            name == "id" || name == "category" || name == "backend" || name == "assert",
-        )?)
+        let is_one_token = ["id", "category", "backend", "assert"]
+            .iter()
+            .any(|known| name == known);
+        let value = value(input, is_one_token)?;
+        if is_one_token && input.peek(Token![::]) {
+            errors.push(input.error(format!(
+                "`{name}` takes a plain name, not a path: `{}`",
+                example(&name.to_string())
+            )));
+            skip_to_comma(input)?;
+            Value::Wrong
+        } else {
+            Value::Equals(value)
+        }
     } else if input.peek(syn::token::Paren) {
         match input.parse::<TokenTree>()? {
             TokenTree::Group(group) => Value::List(group),
@@ -190,11 +215,7 @@ fn argument(input: ParseStream<'_>) -> syn::Result<Argument> {
     } else {
         Value::Missing
     };
-    if input.is_empty() || input.peek(Token![,]) {
-        Ok(Argument { name, value })
-    } else {
-        Err(input.error("expected `,`"))
-    }
+    Ok(Argument { name, value })
 }
 
 /// The tokens up to the comma that ends the value: for an expression that is one outside of
@@ -230,6 +251,13 @@ fn value(input: ParseStream<'_>, is_one_token: bool) -> syn::Result<TokenStream>
 
 fn id(value: TokenStream, errors: &mut Errors) -> Option<Ident> {
     match one_token(value) {
+        Ok(TokenTree::Ident(id)) if id.to_string().starts_with("r#") => {
+            errors.at(
+                id.span(),
+                format!("an id is a plain name, without `r#`: `id = {}`", id.unraw()),
+            );
+            None
+        }
         Ok(TokenTree::Ident(id)) if is_keyword(&id) => {
             errors.at(
                 id.span(),
@@ -399,7 +427,11 @@ fn named_asserts(list: &Group, errors: &mut Errors) -> Vec<(Ident, Rules)> {
             "name what to check: `assert(out = \"no_nan\")`",
         );
     }
-    for argument in split(list.stream(), errors) {
+    for argument in split(
+        list.stream(),
+        "name what to check: `assert(out = \"no_nan\")`",
+        errors,
+    ) {
         let Value::Equals(value) = argument.value else {
             errors.at(
                 argument.name.span(),
@@ -420,6 +452,17 @@ fn named_asserts(list: &Group, errors: &mut Errors) -> Vec<(Ident, Rules)> {
         named.push((argument.name, Rules::parse(value, errors)));
     }
     named
+}
+
+/// Whether no operator at the end waits for its operand: rustc would say so at the whole
+/// attribute, and find the claim lost with it.
+fn is_whole(value: &TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = value.clone().into_iter().collect();
+    match tokens.as_slice() {
+        [.., dot, last] if is_punct(last, '.') => is_punct(dot, '.'),
+        [.., TokenTree::Punct(last)] => last.as_char() == '?',
+        _ => true,
+    }
 }
 
 /// The only token of a value.

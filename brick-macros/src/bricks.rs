@@ -10,7 +10,7 @@ use syn::{Error, Token};
 
 use crate::args::is_keyword;
 use crate::errors::Errors;
-use crate::scan::{self, Found};
+use crate::scan::{self, Found, Invocation};
 
 /// One id: listed by hand or found.
 struct Entry {
@@ -51,8 +51,8 @@ pub(crate) fn expand(tokens: TokenStream) -> TokenStream {
             Found::default()
         }
     };
-    if let Some(error) = stands_twice(&found) {
-        // The first one makes the enum; a second would only add to the noise.
+    if let Some(error) = stands_twice(&found).or_else(|| stands_inside(&found)) {
+        // Only the one in the root is of use; the enum of another would add to the noise.
         errors.push(error);
         return errors.check().err().unwrap_or_default();
     }
@@ -187,21 +187,38 @@ fn local_file() -> Option<PathBuf> {
 
 /// An error if another `bricks!` of this crate comes before this one.
 fn stands_twice(found: &Found) -> Option<Error> {
-    let (first, line) = found.invocations.first()?;
-    let here = Span::call_site().unwrap();
-    let is_first = local_file().as_deref() == Some(first) && here.line() == *line;
-    if found.invocations.len() < 2 || is_first {
+    let first = found.invocations.first()?;
+    if found.invocations.len() < 2 || is_here(first) {
         return None;
     }
-    let place = if local_file().as_deref() == Some(first) {
-        "this file".to_owned()
-    } else {
-        first.display().to_string()
+    let place = match local_file() {
+        Some(file) if file == first.file => "this file".to_owned(),
+        _ => first.file.display().to_string(),
     };
-    Some(Error::new(
-        Span::call_site(),
-        format!("`bricks!` stands twice in this crate; the first is on line {line} of {place}"),
-    ))
+    let message = format!(
+        "`bricks!` stands twice in this crate; the first is on line {} of {place}",
+        first.line
+    );
+    Some(Error::new(Span::call_site(), message))
+}
+
+/// An error if this `bricks!` stands in an inline module or a block.
+fn stands_inside(found: &Found) -> Option<Error> {
+    let inside = found
+        .invocations
+        .iter()
+        .any(|invocation| is_here(invocation) && !invocation.at_top);
+    inside.then(|| {
+        Error::new(
+            Span::call_site(),
+            "put `bricks!` in the crate root, not in a module or a function",
+        )
+    })
+}
+
+fn is_here(invocation: &Invocation) -> bool {
+    let here = Span::call_site().unwrap();
+    here.local_file().as_ref() == Some(&invocation.file) && here.line() == invocation.line
 }
 
 fn registry(input: &Input) -> TokenStream {

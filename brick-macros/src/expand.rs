@@ -46,11 +46,11 @@ fn annotated(
     post: &Post<'_>,
     block: Option<AsyncBlock>,
 ) -> TokenStream {
-    // The braces are ours: as the author's they would be "unnecessary" inside of our own.
-    let body = block
-        .as_ref()
-        .map_or(&function.body, |block| &block.block)
-        .stream();
+    let written = block.as_ref().map_or(&function.body, |block| &block.block);
+    let mut body = Group::new(Delimiter::Brace, written.stream());
+    // At the author's braces, where a missing value is reported, but not those themselves:
+    // inside of ours they would be "unnecessary".
+    body.set_span(Span::call_site().located_at(written.span()));
     let aside = valid::set_aside(function, post);
     let claim = claim(id, args.backend.as_ref());
     let info = info(id, args, function, post);
@@ -73,7 +73,7 @@ fn annotated(
         Span::call_site(),
     );
     let root = root(id.span());
-    let gate = quote!(#root::__rt::__brick! { #kind {#claim} {#info} {#enter} {#(#outside)*} {#head} {#(#inside)*} {#post} {#body} });
+    let gate = quote!(#root::__rt::__brick! { #kind {#claim} {#info} {#enter} {#(#outside)*} {#head} {#(#inside)*} {#post} #body });
     let inner = match block {
         Some(block) => block.around(gate),
         None => gate,
@@ -325,12 +325,12 @@ fn post_checks(function: &Function, post: &Post<'_>) -> TokenStream {
     let params = post.params.iter().filter_map(|(param, rules)| {
         let (cfgs, name) = (&param.cfgs, param.name.as_ref()?);
         let (text, rules) = (name.to_string(), rules.tokens());
-        let value = spread(&param.ty, quote!(*), name);
+        let value = at_type(&param.ty, true, name);
         Some(quote!([#cfgs] #text, #value, {#rules};))
     });
     let returned = post.returned.map(|rules| {
         let rules = rules.tokens();
-        let value = spread(&written, TokenStream::new(), &ret);
+        let value = at_type(&written, false, &ret);
         quote!("return", #value, {#rules};)
     });
     let ensures = post.ensures.as_ref().map(|ensures| {
@@ -340,13 +340,18 @@ fn post_checks(function: &Function, post: &Post<'_>) -> TokenStream {
     quote!(#ret: #known {#ty} {#(#params)*} {#returned} {#ensures})
 }
 
-/// `&` deref name, spread over a type: a bound that fails is reported at the type.
-fn spread(ty: &[TokenTree], deref: TokenStream, name: &Ident) -> TokenStream {
-    let (Some(first), Some(last)) = (ty.first(), ty.last()) else {
-        return quote!(&#deref #name);
+/// `&name` or `&*name`, all at the end of a type: a bound that fails is reported there.
+fn at_type(ty: &[TokenTree], deref: bool, name: &Ident) -> TokenStream {
+    let Some(last) = ty.last() else {
+        return quote!(&#name);
     };
-    let borrow = quote_spanned!(Span::call_site().located_at(first.span())=> &);
+    let at = Span::call_site().located_at(last.span());
+    let borrow = if deref {
+        quote_spanned!(at=> &*)
+    } else {
+        quote_spanned!(at=> &)
+    };
     let mut name = name.clone();
     name.set_span(name.span().located_at(last.span()));
-    quote!(#borrow #deref #name)
+    quote!(#borrow #name)
 }

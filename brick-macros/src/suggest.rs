@@ -30,7 +30,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str>
         .map(|name| (edits(&word, &plain(name)), *name))
         .filter(|&(edits, name)| {
             let name = plain(name);
-            edits <= name.len().div_ceil(3)
+            (edits <= name.len().div_ceil(3) && edits < name.len())
                 || (word.len() > 2 && (name.starts_with(&word) || name.ends_with(&word)))
         })
         .min_by_key(|&(edits, _)| edits)

@@ -61,11 +61,10 @@ pub(crate) fn validate<'a>(
         .iter()
         .map(|(_, rules)| rules)
         .chain(&post.returned);
-    if rules.into_iter().any(|rules| rules.is_void()) {
-        let span = args
-            .named_asserts
-            .first()
-            .map_or_else(Span::call_site, |(name, _)| name.span());
+    if let (Some(_), Some((name, _))) = (&args.assert, args.named_asserts.first())
+        && rules.into_iter().any(|rules| rules.is_void())
+    {
+        let span = name.span();
         errors.at(
             span,
             "the ranges of `assert = …` and `assert(…)` have no number in common",

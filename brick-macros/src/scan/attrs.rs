@@ -68,7 +68,10 @@ impl Attrs {
                     .into_iter()
                     .find_map(|argument| match argument {
                         [name, equals, id]
-                            if name.is("id") && equals.is("=") && id.kind == Kind::Word =>
+                            if name.is("id")
+                                && equals.is("=")
+                                && id.kind == Kind::Word
+                                && !id.is_raw() =>
                         {
                             Some(id.text)
                         }
@@ -85,8 +88,8 @@ impl Attrs {
 /// The source from the first token to the last.
 fn text<'a>(source: &'a str, tokens: &[Token<'_>]) -> &'a str {
     match tokens {
-        [first, .., last] => &source[first.start..last.start + last.text.len()],
-        [only] => &source[only.start..only.start + only.text.len()],
+        [first, .., last] => &source[first.start..last.end],
+        [only] => &source[only.start..only.end],
         [] => "",
     }
 }

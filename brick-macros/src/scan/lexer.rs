@@ -6,6 +6,8 @@ pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
     pub(super) start: usize,
+    /// Where it ends: with the prefix of a raw identifier, `text` is shorter.
+    pub(super) end: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,11 @@ pub(super) enum Kind {
 impl Token<'_> {
     pub(super) fn is(&self, text: &str) -> bool {
         self.text == text && self.kind != Kind::Text
+    }
+
+    /// `r#name`.
+    pub(super) fn is_raw(&self) -> bool {
+        self.end - self.start > self.text.len()
     }
 }
 
@@ -80,6 +87,7 @@ pub(super) fn lex(source: &str) -> Vec<Token<'_>> {
             kind,
             text: &source[start + skip..at],
             start,
+            end: at,
         });
     }
     tokens

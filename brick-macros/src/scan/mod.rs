@@ -18,8 +18,16 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Found {
     /// Ids in the order of first sight.
     pub(crate) bricks: Vec<(String, Cfg)>,
-    /// Each `bricks!`: file and line, counted from 1.
-    pub(crate) invocations: Vec<(PathBuf, usize)>,
+    pub(crate) invocations: Vec<Invocation>,
+}
+
+/// Where a `bricks!` stands.
+pub(crate) struct Invocation {
+    pub(crate) file: PathBuf,
+    /// Counted from 1.
+    pub(crate) line: usize,
+    /// At the top of its file, in no module or block.
+    pub(crate) at_top: bool,
 }
 
 impl Found {

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Found;
 use super::attrs::Attrs;
 use super::lexer::{Kind, Token, lex};
+use super::{Found, Invocation};
 
 /// Files this deep in each other lead in a circle.
 const MAX_DEPTH: usize = 128;
@@ -17,6 +17,8 @@ struct Place {
     dir: PathBuf,
     /// `x` in the file `x.rs`: its submodules are in `x/`, but a `#[path]` starts beside it.
     stem: Option<String>,
+    /// Outside of inline modules and blocks.
+    at_top: bool,
     depth: usize,
 }
 
@@ -36,6 +38,7 @@ pub(super) fn root(file: &Path, source: &str, found: &mut Found) {
         Place {
             dir,
             stem: None,
+            at_top: true,
             depth: 0,
         },
         &[],
@@ -115,7 +118,7 @@ impl Walk<'_> {
                     .get(open)
                     .is_some_and(|token| token.kind == Kind::Open)
                 {
-                    self.note_bricks(token);
+                    self.note_bricks(token, place);
                     at = self.group_end(open);
                     continue;
                 }
@@ -174,6 +177,7 @@ impl Walk<'_> {
                 Place {
                     dir,
                     stem: None,
+                    at_top: true,
                     depth,
                 },
                 &joined(&cfgs, conditions),
@@ -194,6 +198,7 @@ impl Walk<'_> {
             Place {
                 dir: dir.clone(),
                 stem: Some(name.to_owned()),
+                at_top: true,
                 depth,
             },
             &cfgs,
@@ -204,6 +209,7 @@ impl Walk<'_> {
                 Place {
                     dir,
                     stem: None,
+                    at_top: true,
                     depth,
                 },
                 &cfgs,
@@ -220,10 +226,13 @@ impl Walk<'_> {
         true
     }
 
-    fn note_bricks(&mut self, name: Token<'_>) {
+    fn note_bricks(&mut self, name: Token<'_>, place: &Place) {
         if name.is("bricks") {
             let line = self.source[..name.start].matches('\n').count() + 1;
-            self.found.invocations.push((self.file.to_owned(), line));
+            let (file, at_top) = (self.file.to_owned(), place.at_top);
+            self.found
+                .invocations
+                .push(Invocation { file, line, at_top });
         }
     }
 
@@ -272,6 +281,7 @@ fn inline(name: &str, attrs: &Attrs, place: &Place) -> Place {
     Place {
         dir,
         stem: None,
+        at_top: false,
         depth: place.depth,
     }
 }
@@ -281,6 +291,7 @@ fn in_block(place: &Place) -> Place {
     Place {
         dir: place.dir.clone(),
         stem: None,
+        at_top: false,
         depth: place.depth,
     }
 }

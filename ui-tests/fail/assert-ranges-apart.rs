@@ -1,0 +1,10 @@
+use brick_runtime::{brick, bricks};
+
+bricks!();
+
+#[brick(id = Softmax, assert = "range(0, 1)", assert(x = "range(2, 3)"))]
+fn softmax(x: &mut [f32]) {
+    x.fill(0.0);
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use brick_runtime::{brick, bricks};
+
+bricks!();
+
+#[brick(id = Sum, ensures = |ret| *ret > limit)]
+fn sum(x: &[f32]) -> f32 {
+    x.iter().sum()
+}
+
+fn main() {}

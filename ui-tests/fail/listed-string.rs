@@ -1,0 +1,5 @@
+use brick_runtime::bricks;
+
+bricks! { "Softmax" }
+
+fn main() {}

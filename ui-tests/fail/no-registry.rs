@@ -1,0 +1,6 @@
+use brick_runtime::brick;
+
+#[brick(id = Softmax)]
+fn softmax() {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use brick_runtime::{brick, bricks};
+
+bricks!();
+
+#[brick(id = Softmax)]
+mod softmax {}
+
+fn main() {}

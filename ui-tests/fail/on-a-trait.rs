@@ -1,0 +1,10 @@
+use brick_runtime::{brick, bricks};
+
+bricks!();
+
+#[brick(id = Softmax)]
+trait Softmax {
+    fn run(&self) {}
+}
+
+fn main() {}

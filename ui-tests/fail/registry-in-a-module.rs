@@ -1,0 +1,10 @@
+mod kernels {
+    use brick_runtime::{brick, bricks};
+
+    bricks!();
+
+    #[brick(id = Softmax)]
+    fn softmax() {}
+}
+
+fn main() {}

@@ -1,0 +1,3 @@
+brick_runtime::bricks!(crate = ::my_runtime);
+
+fn main() {}

@@ -1,0 +1,11 @@
+use brick_runtime::{brick, bricks};
+
+bricks!();
+
+#[brick(id = Softmax, assert = "no_nan")]
+#[track_caller]
+fn softmax(x: &mut [f32]) {
+    x.fill(0.0);
+}
+
+fn main() {}
