@@ -144,7 +144,8 @@ fn recent_tokens_are_penalised_once_and_forgotten_after_the_window() {
     assert_eq!(sampler.sample(&positive).unwrap(), 0);
     sampler.accept(0);
     sampler.accept(0);
-    assert_eq!(sampler.sample(&positive).unwrap(), 1); // 1.5, 2, 1.6: halved once
+    assert_eq!(sampler.sample(&positive).unwrap(), 1); // 1.5, 2, 1.6
+    assert_eq!(sampler.sample(&[5.0, 2.0, 1.6]).unwrap(), 0); // 2.5: halved once, not twice
     sampler.accept(1);
     assert_eq!(sampler.sample(&positive).unwrap(), 2); // 1.5, 1, 1.6
     sampler.accept(2);

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn every_half_converts_as_the_half_crate_does() {
-        for bits in 0..=u16::MAX {
+        // Miri would take minutes for all of them.
+        for bits in (0..=u16::MAX).step_by(if cfg!(miri) { 89 } else { 1 }) {
             let ours = F16(bits.to_le_bytes());
             let theirs = half::f16::from_bits(bits);
             assert_eq!(ours.is_finite(), theirs.is_finite(), "{bits:#06x}");
