@@ -55,7 +55,11 @@ impl Checker {
         let file = self.root.join(path);
         let source = fs::read_to_string(&file)?;
         let is_rust = path.ends_with(".rs");
-        let markdown = if is_rust { document::inner_docs(&source) } else { source.clone() };
+        let markdown = if is_rust {
+            document::inner_docs(&source)
+        } else {
+            source.clone()
+        };
         let mut outcome = Outcome::default();
         let blocks = match document::blocks(&markdown) {
             Ok(blocks) => blocks,
@@ -71,10 +75,18 @@ impl Checker {
                 Ok(Verdict::Holds) => {}
                 Ok(Verdict::Skipped(why)) => outcome.skipped.push(format!("{place}: {why}")),
                 Ok(Verdict::Differs { text, .. }) if self.bless => {
-                    let written = |text: &str| if is_rust { document::as_inner_docs(text) } else { text.to_owned() };
+                    let written = |text: &str| {
+                        if is_rust {
+                            document::as_inner_docs(text)
+                        } else {
+                            text.to_owned()
+                        }
+                    };
                     blessed = blessed.replacen(&written(&block.text), &written(&text), 1);
                 }
-                Ok(Verdict::Differs { how, .. }) => outcome.failures.push(format!("{place}: {how}")),
+                Ok(Verdict::Differs { how, .. }) => {
+                    outcome.failures.push(format!("{place}: {how}"))
+                }
                 Err(error) => outcome.failures.push(format!("{place}: {error}")),
             }
         }
@@ -91,19 +103,27 @@ impl Checker {
             (Directive::Write { path }, _) => return self.write(block, path),
             (Directive::Step { name }, "console") => return self.is_step(block, name),
             (Directive::Needs { path }, "console") if !self.has(path) => {
-                return Ok(Verdict::Skipped(format!("{path} is not there: tests/fetch-models")));
+                return Ok(Verdict::Skipped(format!(
+                    "{path} is not there: tests/fetch-models"
+                )));
             }
             (Directive::None | Directive::Needs { .. }, "console") => &mut self.in_root,
             (Directive::Scratch, "console") => &mut self.in_scratch,
             (Directive::None, "text") => return Ok(Verdict::Holds),
-            (_, language) => return Err(format!("nothing checks this `{language}` block: say what does in a `test:` comment")),
+            (_, language) => {
+                return Err(format!(
+                    "nothing checks this `{language}` block: say what does in a `test:` comment"
+                ));
+            }
         };
         let steps = transcript::steps(&block.text)?;
         let (mut text, mut differences) = (String::new(), String::new());
         for step in &steps {
             *commands += 1;
             let Step { command, shown } = step;
-            let came = shell.run(step).map_err(|error| format!("`{command}` {error}"))?;
+            let came = shell
+                .run(step)
+                .map_err(|error| format!("`{command}` {error}"))?;
             match compare::same(shown, &came) {
                 Ok(()) => text += &format!("$ {command}\n{shown}"),
                 Err(how) => {
@@ -112,7 +132,14 @@ impl Checker {
                 }
             }
         }
-        Ok(if differences.is_empty() { Verdict::Holds } else { Verdict::Differs { how: differences, text } })
+        Ok(if differences.is_empty() {
+            Verdict::Holds
+        } else {
+            Verdict::Differs {
+                how: differences,
+                text,
+            }
+        })
     }
 
     fn has(&self, path: &str) -> bool {
@@ -121,25 +148,48 @@ impl Checker {
 
     /// The commands of the block are, but for their `-q`, those of a step of `tests/run`.
     fn is_step(&self, block: &Block, name: &str) -> Result<Verdict, String> {
-        let script = fs::read_to_string(self.root.join("tests/run")).map_err(|error| format!("tests/run: {error}"))?;
-        let words = |line: &str| line.split_whitespace().filter(|word| *word != "-q").collect::<Vec<_>>().join(" ");
-        let does = |line: &str| words(line).strip_prefix("step ")?.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
-        let step = script.lines().find_map(does).ok_or_else(|| format!("tests/run has no step {name}"))?;
+        let script = fs::read_to_string(self.root.join("tests/run"))
+            .map_err(|error| format!("tests/run: {error}"))?;
+        let words = |line: &str| {
+            line.split_whitespace()
+                .filter(|word| *word != "-q")
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let does = |line: &str| {
+            words(line)
+                .strip_prefix("step ")?
+                .strip_prefix(name)?
+                .strip_prefix(' ')
+                .map(str::to_owned)
+        };
+        let step = script
+            .lines()
+            .find_map(does)
+            .ok_or_else(|| format!("tests/run has no step {name}"))?;
         for Step { command, .. } in transcript::steps(&block.text)? {
             if !step.contains(&words(&command)) {
-                return Err(format!("the step {name} of tests/run is `{step}`, not `{command}`"));
+                return Err(format!(
+                    "the step {name} of tests/run is `{step}`, not `{command}`"
+                ));
             }
         }
         Ok(Verdict::Holds)
     }
 
     fn contained(&self, block: &Block, path: &str) -> Result<Verdict, String> {
-        let whole = fs::read_to_string(self.root.join(path)).map_err(|error| format!("{path}: {error}"))?;
-        if whole.contains(&block.text) { Ok(Verdict::Holds) } else { Err(format!("{path} does not hold this, word for word")) }
+        let whole =
+            fs::read_to_string(self.root.join(path)).map_err(|error| format!("{path}: {error}"))?;
+        if whole.contains(&block.text) {
+            Ok(Verdict::Holds)
+        } else {
+            Err(format!("{path} does not hold this, word for word"))
+        }
     }
 
     fn write(&self, block: &Block, path: &str) -> Result<Verdict, String> {
-        fs::write(self.scratch.path().join(path), &block.text).map_err(|error| format!("{path}: {error}"))?;
+        fs::write(self.scratch.path().join(path), &block.text)
+            .map_err(|error| format!("{path}: {error}"))?;
         Ok(Verdict::Holds)
     }
 }

@@ -27,30 +27,43 @@ static HEADINGS: LazyLock<Regex> = LazyLock::new(|| {
 ///
 /// Such a figure carries its unit, or stands in a table in a column whose heading does. A
 /// table is a run of lines with equally many cells, three or more, with two or more blanks between.
+/// The rows of one that has such a column may be ordered by it: here they come by their words.
 #[must_use]
 pub fn normalised(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
     let mut heading: Vec<bool> = Vec::new();
-    let mut normal = String::new();
+    let mut first_row = 0;
     for line in text.trim_end().lines() {
         let mut cells: Vec<String> = cells(line).map(str::to_owned).collect();
-        if cells.len() < 3 || cells.len() != heading.len() {
+        let is_row = cells.len() >= 3 && cells.len() == heading.len();
+        if !is_row {
+            lines[first_row..].sort();
             heading = cells.iter().map(|cell| HEADINGS.is_match(cell)).collect();
         } else {
-            for (cell, _) in cells.iter_mut().zip(&heading).filter(|(cell, varies)| **varies && is_number(cell)) {
+            for (cell, _) in cells
+                .iter_mut()
+                .zip(&heading)
+                .filter(|(cell, varies)| **varies && is_number(cell))
+            {
                 *cell = FIGURE.into();
             }
         }
         let line = cells.join(" ");
         let words: Vec<&str> = line.split_whitespace().collect();
-        normal.push_str(&FIGURES.replace_all(&words.join(" "), FIGURE));
-        normal.push('\n');
+        lines.push(FIGURES.replace_all(&words.join(" "), FIGURE).into_owned());
+        if !is_row || !heading.contains(&true) {
+            first_row = lines.len();
+        }
     }
-    normal
+    lines[first_row..].sort();
+    lines.iter().flat_map(|line| [line, "\n"]).collect()
 }
 
 /// What two or more blanks separate.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
-    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty())
+    line.split("  ")
+        .map(str::trim)
+        .filter(|cell| !cell.is_empty())
 }
 
 fn is_number(cell: &str) -> bool {
@@ -64,7 +77,11 @@ fn is_number(cell: &str) -> bool {
 /// The difference, as text.
 pub fn same(shown: &str, came: &str) -> Result<(), String> {
     Assert::new()
-        .try_eq(None, normalised(came).into_data().raw(), normalised(shown).into_data())
+        .try_eq(
+            None,
+            normalised(came).into_data().raw(),
+            normalised(shown).into_data(),
+        )
         .map_err(|error| error.to_string())
 }
 
@@ -74,9 +91,18 @@ mod tests {
 
     #[test]
     fn times_vary_and_counts_do_not() {
-        assert_eq!(normalised("Softmax   1000  12.3 µs   4 ms 99 % \n\n"), "Softmax 1000 «…» «…» «…»\n");
-        assert_eq!(normalised("1.5e-3 and 3.2 GB/s, 1.07x, 7×"), "«…» and «…», «…», «…»\n");
-        assert_eq!(normalised("layer 3, index 7, v1x2, 3 steps"), "layer 3, index 7, v1x2, 3 steps\n");
+        assert_eq!(
+            normalised("Softmax   1000  12.3 µs   4 ms 99 % \n\n"),
+            "Softmax 1000 «…» «…» «…»\n"
+        );
+        assert_eq!(
+            normalised("1.5e-3 and 3.2 GB/s, 1.07x, 7×"),
+            "«…» and «…», «…», «…»\n"
+        );
+        assert_eq!(
+            normalised("layer 3, index 7, v1x2, 3 steps"),
+            "layer 3, index 7, v1x2, 3 steps\n"
+        );
     }
 
     #[test]
@@ -86,10 +112,18 @@ mod tests {
                      Gemv        64        7            –    150\n\
                      64 calls in 3 bricks\n";
         let normal = "brick calls mean µs over budget GB/s*\n\
-                      Softmax 1000 «…» «…» –\n\
                       Gemv 64 «…» – «…»\n\
+                      Softmax 1000 «…» «…» –\n\
                       64 calls in 3 bricks\n";
         assert_eq!(normalised(table), normal);
+    }
+
+    #[test]
+    fn only_tables_of_figures_come_in_any_order() {
+        let of_times = "name  calls  µs\nb  1  5\na  2  7\n";
+        assert!(same(of_times, "name  calls  µs\na  2  9\nb  1  3\n").is_ok());
+        assert!(same(of_times, "name  calls  µs\na  1  9\nb  2  3\n").is_err());
+        assert!(same("x  y  z\nb  1  5\na  2  7\n", "x  y  z\na  2  7\nb  1  5\n").is_err());
     }
 
     #[test]

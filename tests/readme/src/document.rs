@@ -86,24 +86,47 @@ pub fn blocks(markdown: &str) -> Result<Vec<Block>, Mistake> {
                 open = Some(block);
             }
         } else if let Some(language) = text.strip_prefix("```") {
-            let directive = pending.take().map_or(Directive::None, |(_, directive)| directive);
-            open = Some(Block { line, language: language.trim().into(), directive, text: String::new() });
+            let directive = pending
+                .take()
+                .map_or(Directive::None, |(_, directive)| directive);
+            open = Some(Block {
+                line,
+                language: language.trim().into(),
+                directive,
+                text: String::new(),
+            });
         } else if let Some((line, _)) = pending {
-            return Err(Mistake { line, what: "a `test:` comment stands right above a fence".into() });
+            return Err(Mistake {
+                line,
+                what: "a `test:` comment stands right above a fence".into(),
+            });
         } else {
-            pending = directive(text).map(|said| said.map(|said| (line, said))).transpose().map_err(|what| Mistake { line, what })?;
+            pending = directive(text)
+                .map(|said| said.map(|said| (line, said)))
+                .transpose()
+                .map_err(|what| Mistake { line, what })?;
         }
     }
     match (open, pending) {
-        (Some(block), _) => Err(Mistake { line: block.line, what: "this fence is never closed".into() }),
-        (None, Some((line, _))) => Err(Mistake { line, what: "a `test:` comment stands right above a fence".into() }),
+        (Some(block), _) => Err(Mistake {
+            line: block.line,
+            what: "this fence is never closed".into(),
+        }),
+        (None, Some((line, _))) => Err(Mistake {
+            line,
+            what: "a `test:` comment stands right above a fence".into(),
+        }),
         (None, None) => Ok(blocks),
     }
 }
 
 /// What a line says, if it is a `test:` comment.
 fn directive(line: &str) -> Option<Result<Directive, String>> {
-    let said = line.trim().strip_prefix("<!-- test:")?.strip_suffix("-->")?.trim();
+    let said = line
+        .trim()
+        .strip_prefix("<!-- test:")?
+        .strip_suffix("-->")?
+        .trim();
     let (verb, rest) = said.split_once([' ', ':']).unwrap_or((said, ""));
     let rest = rest.trim().to_owned();
     Some(match (verb, rest.is_empty()) {
@@ -131,7 +154,10 @@ pub fn inner_docs(rust: &str) -> String {
 /// Lines as a Rust file's own doc comment.
 #[must_use]
 pub fn as_inner_docs(markdown: &str) -> String {
-    markdown.lines().map(|line| format!("//! {line}").trim_end().to_owned() + "\n").collect()
+    markdown
+        .lines()
+        .map(|line| format!("//! {line}").trim_end().to_owned() + "\n")
+        .collect()
 }
 
 #[cfg(test)]
@@ -139,7 +165,12 @@ mod tests {
     use super::{Block, Directive, as_inner_docs, blocks, inner_docs};
 
     fn block(line: usize, language: &str, directive: Directive, text: &str) -> Block {
-        Block { line, language: language.into(), directive, text: text.into() }
+        Block {
+            line,
+            language: language.into(),
+            directive,
+            text: text.into(),
+        }
     }
 
     #[test]
@@ -148,8 +179,20 @@ mod tests {
                     <!-- a comment -->\n<!-- test: write src/main.rs -->\n```\n```\n";
         let expected = [
             block(2, "console", Directive::None, "$ ls\n\nb\n"),
-            block(8, "rust", Directive::Skip { why: "slow".into() }, "<!-- test: scratch -->\n"),
-            block(13, "", Directive::Write { path: "src/main.rs".into() }, ""),
+            block(
+                8,
+                "rust",
+                Directive::Skip { why: "slow".into() },
+                "<!-- test: scratch -->\n",
+            ),
+            block(
+                13,
+                "",
+                Directive::Write {
+                    path: "src/main.rs".into(),
+                },
+                "",
+            ),
         ];
         assert_eq!(blocks(text).unwrap(), expected);
     }
@@ -160,11 +203,18 @@ mod tests {
             ("a\n```\n$ ls\n", 2, "closed"),
             ("<!-- test: skip -->\n```\n```\n", 1, "why"),
             ("<!-- test: skpi: slow -->\n```\n```\n", 1, "unknown"),
-            ("<!-- test: scratch -->\nand then\n```\n```\n", 1, "above a fence"),
+            (
+                "<!-- test: scratch -->\nand then\n```\n```\n",
+                1,
+                "above a fence",
+            ),
             ("<!-- test: scratch -->\n", 1, "above a fence"),
         ] {
             let mistake = blocks(text).unwrap_err();
-            assert!(mistake.line == line && mistake.what.contains(word), "{text:?}: {mistake}");
+            assert!(
+                mistake.line == line && mistake.what.contains(word),
+                "{text:?}: {mistake}"
+            );
         }
     }
 
@@ -173,7 +223,13 @@ mod tests {
         let rust = "//! One.\n//!\n//! ```console\n//! $ ls\n//! ```\n\nfn main() {} // ```\n";
         let markdown = inner_docs(rust);
         assert_eq!(markdown, "One.\n\n```console\n$ ls\n```\n\n\n");
-        assert_eq!(blocks(&markdown).unwrap(), [block(3, "console", Directive::None, "$ ls\n")]);
-        assert_eq!(as_inner_docs("One.\n\n  two\n"), "//! One.\n//!\n//!   two\n");
+        assert_eq!(
+            blocks(&markdown).unwrap(),
+            [block(3, "console", Directive::None, "$ ls\n")]
+        );
+        assert_eq!(
+            as_inner_docs("One.\n\n  two\n"),
+            "//! One.\n//!\n//!   two\n"
+        );
     }
 }

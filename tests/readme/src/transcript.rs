@@ -22,9 +22,14 @@ pub fn steps(block: &str) -> Result<Vec<Step>, String> {
     let mut continued = false;
     for line in block.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { command: command.into(), shown: String::new() });
+            steps.push(Step {
+                command: command.into(),
+                shown: String::new(),
+            });
         } else {
-            let last = steps.last_mut().ok_or_else(|| format!("`{line}` follows no `$ ` command"))?;
+            let last = steps
+                .last_mut()
+                .ok_or_else(|| format!("`{line}` follows no `$ ` command"))?;
             if continued {
                 last.command.push('\n');
                 last.command.push_str(line);
@@ -48,7 +53,9 @@ impl Shell {
     /// One that starts in `directory`.
     #[must_use]
     pub fn new(directory: &Path) -> Shell {
-        Shell { directory: directory.to_owned() }
+        Shell {
+            directory: directory.to_owned(),
+        }
     }
 
     /// Runs one command with bash: what it printed to standard output, then, if it failed, a line
@@ -60,25 +67,41 @@ impl Shell {
     pub fn run(&mut self, step: &Step) -> Result<String, String> {
         if let Some(into) = step.command.strip_prefix("cd ") {
             self.directory.push(into.trim());
-            return if self.directory.is_dir() { Ok(String::new()) } else { Err(format!("{} is no directory", self.directory.display())) };
+            return if self.directory.is_dir() {
+                Ok(String::new())
+            } else {
+                Err(format!("{} is no directory", self.directory.display()))
+            };
         }
         // As for a reader: what cargo told this test about its own package is not for them.
         let of_cargo = std::env::vars_os().map(|(name, _)| name).filter(|name| {
             let name = name.to_string_lossy();
-            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_CRATE_NAME"
         });
         let mut bash = Command::new("bash");
-        bash.args(["-c", &step.command]).current_dir(&self.directory).env("NO_COLOR", "1");
+        bash.args(["-c", &step.command])
+            .current_dir(&self.directory)
+            .env("NO_COLOR", "1");
         for name in of_cargo {
             bash.env_remove(name);
         }
-        let done = bash.output().map_err(|error| format!("bash cannot be run: {error}"))?;
+        let done = bash
+            .output()
+            .map_err(|error| format!("bash cannot be run: {error}"))?;
         let mut printed = String::from_utf8_lossy(&done.stdout).into_owned();
         if !done.status.success() {
-            let code = done.status.code().map_or_else(|| "killed".into(), |code| code.to_string());
+            let code = done
+                .status
+                .code()
+                .map_or_else(|| "killed".into(), |code| code.to_string());
             let is_shown = step.shown.lines().any(|line| line.starts_with("? "));
             if !is_shown {
-                return Err(format!("failed ({code}):\n{printed}{}", String::from_utf8_lossy(&done.stderr)));
+                return Err(format!(
+                    "failed ({code}):\n{printed}{}",
+                    String::from_utf8_lossy(&done.stderr)
+                ));
             }
             let _ = writeln!(printed, "? {code}");
         }
@@ -93,14 +116,20 @@ mod tests {
     use super::{Shell, Step, steps};
 
     fn step(command: &str, shown: &str) -> Step {
-        Step { command: command.into(), shown: shown.into() }
+        Step {
+            command: command.into(),
+            shown: shown.into(),
+        }
     }
 
     #[test]
     fn commands_and_what_they_show() {
         assert_eq!(
             steps("$ cargo build \\\n    --release\nDone.\n\n$ ls\n").unwrap(),
-            [step("cargo build \\\n    --release", "Done.\n\n"), step("ls", "")]
+            [
+                step("cargo build \\\n    --release", "Done.\n\n"),
+                step("ls", "")
+            ]
         );
         // A backslash in output continues nothing.
         assert_eq!(steps("$ a\nb \\\nc\n").unwrap(), [step("a", "b \\\nc\n")]);
@@ -110,10 +139,21 @@ mod tests {
     #[test]
     fn commands_run_and_failures_are_shown_or_errors() {
         let mut shell = Shell::new(Path::new("/"));
-        assert_eq!(shell.run(&step("echo one \\\n  two; echo three >&2", "")).unwrap(), "one two\n");
-        assert_eq!(shell.run(&step("echo no; exit 3", "no\n? 3\n")).unwrap(), "no\n? 3\n");
+        assert_eq!(
+            shell
+                .run(&step("echo one \\\n  two; echo three >&2", ""))
+                .unwrap(),
+            "one two\n"
+        );
+        assert_eq!(
+            shell.run(&step("echo no; exit 3", "no\n? 3\n")).unwrap(),
+            "no\n? 3\n"
+        );
         let error = shell.run(&step("echo why >&2; exit 3", "")).unwrap_err();
-        assert!(error.contains("failed (3)") && error.contains("why"), "{error}");
+        assert!(
+            error.contains("failed (3)") && error.contains("why"),
+            "{error}"
+        );
         shell.run(&step("cd tmp", "")).unwrap();
         assert_eq!(shell.run(&step("pwd", "")).unwrap(), "/tmp\n");
         assert!(shell.run(&step("cd no-such-directory", "")).is_err());

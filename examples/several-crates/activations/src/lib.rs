@@ -10,3 +10,9 @@ brick_runtime::bricks!();
 pub fn silu(x: &mut [f32]) {
     x.iter_mut().for_each(|v| *v /= 1.0 + (-*v).exp());
 }
+
+/// `max(x, 0)`, element by element.
+#[brick(id = Relu, budget_us = 1000, category = Activation, elements = x.len(), assert = "no_nan")]
+pub fn relu(x: &mut [f32]) {
+    x.iter_mut().for_each(|v| *v = v.max(0.0));
+}
