@@ -329,9 +329,10 @@ fn registry(input: &Input) -> TokenStream {
         // The attribute's names for what is here; error messages print the path, so it tells
         // what to do where something is missing.
         #[doc(hidden)]
-        #[allow(missing_docs, non_camel_case_types, unreachable_pub)]
-        pub mod __put_bricks_in_the_crate_root {
-            pub use #runtime as __rt;
+        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub)]
+        pub(crate) mod __put_bricks_in_the_crate_root {
+            // Of an `extern crate` in the root, which is private, no more can be re-exported.
+            pub(crate) use #runtime as __rt;
 
             pub mod scanned_or_listed {
                 #(#markers)*

@@ -182,7 +182,7 @@ fn doc(function: &Function) -> String {
         let Ok(text) = syn::parse2::<syn::LitStr>(TokenTree::Literal(text.clone()).into()) else {
             continue;
         };
-        for line in text.value().lines().map(str::trim) {
+        for line in text.value().split('\n').map(str::trim) {
             match (line.is_empty(), doc.is_empty()) {
                 (true, true) => {}
                 (true, false) => return doc,
