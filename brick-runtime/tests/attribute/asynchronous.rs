@@ -108,6 +108,7 @@ fn boxed<'a>(x: &'a [f32]) -> Pin<Box<dyn Future<Output = f32> + Send + 'a>> {
     })
 }
 
+#[allow(clippy::manual_async_fn)] // it is what this is about
 #[brick(id = AsyncPromise)]
 fn promise(x: f32) -> impl Future<Output = f32> + Send {
     async move {

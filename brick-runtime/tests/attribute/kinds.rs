@@ -60,13 +60,13 @@ fn unnamed_types() {
 }
 
 #[brick(id = KindLifetimes)]
-fn longest<'a: 'b, 'b>(x: &'a mut Vec<f32>, y: &'b [f32]) -> &'b [f32] {
+fn longest<'a: 'b, 'b>(x: &'a mut [f32], y: &'b [f32]) -> &'b [f32] {
     if x.len() > y.len() { x } else { y }
 }
 
 #[test]
 fn returned_reborrows() {
-    assert_eq!(longest(&mut vec![1.0, 2.0], &[3.0]), [1.0, 2.0]);
+    assert_eq!(longest(&mut [1.0, 2.0], &[3.0]), [1.0, 2.0]);
     assert_eq!(calls(BrickId::KindLifetimes, 1), 1);
 }
 
@@ -125,7 +125,7 @@ fn functions_in_blocks() {
         }
         triple
     };
-    assert_eq!([1, 2].map(|x| triple(x)), [3, 6]);
+    assert_eq!([1, 2].map(triple), [3, 6]);
     assert_eq!(calls(BrickId::KindNested, 2), 2);
 }
 
