@@ -52,9 +52,9 @@ pub(crate) fn present() -> bool {
 #[cfg(feature = "visualization")]
 #[cold]
 pub(crate) fn synchronize() {
-    if let Some(device) = DEVICE.get() {
-        if let Some(device) = &*device.read().unwrap_or_else(PoisonError::into_inner) {
-            device.synchronize();
-        }
+    if let Some(device) = DEVICE.get()
+        && let Some(device) = &*device.read().unwrap_or_else(PoisonError::into_inner)
+    {
+        device.synchronize();
     }
 }

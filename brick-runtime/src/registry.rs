@@ -123,7 +123,13 @@ pub struct BrickInfo {
 impl BrickInfo {
     /// `module` is `module_path!()` of the claim.
     #[must_use]
-    pub const fn new(name: &'static str, module: &'static str, function: &'static str, file: &'static str, line: u32) -> Self {
+    pub const fn new(
+        name: &'static str,
+        module: &'static str,
+        function: &'static str,
+        file: &'static str,
+        line: u32,
+    ) -> Self {
         let crate_name = crate_of(module);
         BrickInfo {
             name,

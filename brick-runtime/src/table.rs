@@ -83,7 +83,10 @@ impl Table<'_> {
         match self.per_token {
             Some(0) => row.push(significant(None)),
             Some(tokens) => row.push(us(Some(brick.total_ns() / tokens as f64))),
-            None => row.extend([us(brick.mean_ns()), significant(Some(brick.total_ns() / 1e6))]),
+            None => row.extend([
+                us(brick.mean_ns()),
+                significant(Some(brick.total_ns() / 1e6)),
+            ]),
         }
         let share = (self.wall_ns > 0.0).then(|| 100.0 * brick.self_ns() / self.wall_ns);
         row.push(share.map_or("–".to_owned(), |share| format!("{share:.1}")));
@@ -103,22 +106,35 @@ impl Table<'_> {
         if let Some(coverage) = s.coverage(self.wall_ns).value() {
             let wall = significant(Some(self.wall_ns / 1e6));
             let coverage = 100.0 * coverage;
-            writeln!(f, "bricks cover {coverage:.1} % of {wall} ms {}", self.share_of)?;
+            writeln!(
+                f,
+                "bricks cover {coverage:.1} % of {wall} ms {}",
+                self.share_of
+            )?;
         }
         let cost = s.cost();
         if let (Some(each), Some(all)) = (cost.ns_per_hook.value(), cost.hooks_ns.value()) {
             let (hooks, percent) = (cost.hooks, percent(all));
-            writeln!(f, "profiler: {hooks} hooks × {each:.0} ns (measured) = {percent:.2} %")?;
+            writeln!(
+                f,
+                "profiler: {hooks} hooks × {each:.0} ns (measured) = {percent:.2} %"
+            )?;
         }
         if cost.checks.count > 0 {
             let (checks, percent) = (cost.checks.count, percent(cost.checks.total_ns));
-            writeln!(f, "contracts: {checks} results checked, {percent:.2} % (measured)")?;
+            writeln!(
+                f,
+                "contracts: {checks} results checked, {percent:.2} % (measured)"
+            )?;
         }
         if s.dropped() > 0 {
             writeln!(f, "{} calls could not be recorded", s.dropped())?;
         }
         let off = 100.0 * BrickStats::PERCENTILE_RESOLUTION;
-        write!(f, "p50, p99: at most {off:.1} % off. * derived: declared work over measured time")
+        write!(
+            f,
+            "p50, p99: at most {off:.1} % off. * derived: declared work over measured time"
+        )
     }
 }
 
