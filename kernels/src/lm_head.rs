@@ -34,18 +34,23 @@ pub fn lm_head(
     Ok(())
 }
 
-/// `x[i] = cap * tanh(x[i] / cap)`: keeps logits within ±`cap`, which is not 0 (Bello et al., 2017).
+/// `x[i] = cap * tanh(x[i] / cap)`: keeps logits within ±`cap` (Bello et al., 2017).
+///
+/// # Errors
+/// If `cap` is not a positive finite number.
 #[brick(
     id = LogitSoftcap,
     budget_us = 5 + x.len() / 50,
     assert(x = "finite"),
-    requires = cap != 0.0,
     flops = 22 * x.len(),
     bytes = 8 * x.len(),
     category = Output
 )]
-pub fn logit_softcap(cap: f32, x: &mut [f32]) {
+pub fn logit_softcap(cap: f32, x: &mut [f32]) -> Result<(), KernelError> {
+    let holds = cap > 0.0 && cap.is_finite();
+    Check("logit_softcap").parameter("cap", cap, holds, "a positive finite number")?;
     for x in x {
         *x = cap * (*x / cap).tanh();
     }
+    Ok(())
 }

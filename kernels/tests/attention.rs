@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::kv_cache::{KvCache, kv_cache_write};
 use brick_kernels::softmax::softmax;
+use brick_runtime::contract::{self, Fault, Policy};
 use common::{assert_close, golden_f32, numbers};
 use proptest::prelude::*;
 
@@ -141,9 +142,21 @@ fn a_nan_shows_in_the_heads_that_see_it_and_in_no_other() {
         scale: 1.0,
         window: None,
     };
+    // The brick's contract would stop here, where it is compiled in.
+    contract::set_policy(Policy::Record);
     let out = run(&config, &cache, n - 1, &numbers(3, heads * dim));
     assert!(out[..dim].iter().all(|v| v.is_finite()));
     assert!(out[dim..].iter().all(|v| v.is_nan()));
+    if cfg!(feature = "visualization") {
+        let [violation] = &contract::violations().kept[..] else {
+            panic!("the contract saw nothing");
+        };
+        assert_eq!(violation.brick.name, "AttentionScore");
+        assert!(
+            matches!(&violation.fault, Fault::Number { tensor, index, .. }
+            if tensor == "out" && *index == dim)
+        );
+    }
 }
 
 #[test]

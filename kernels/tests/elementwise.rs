@@ -181,7 +181,7 @@ fn softcapped_logits_are_their_formula() {
     let cap = 30.0f32;
     let x: Vec<f32> = (-500..=500).map(|i| i as f32 / 2.0).collect();
     let mut capped = x.clone();
-    logit_softcap(cap, &mut capped);
+    logit_softcap(cap, &mut capped).unwrap();
     for (&x, &y) in x.iter().zip(&capped) {
         let (up, down) = ((f64::from(x) / 30.0).exp(), (f64::from(-x) / 30.0).exp());
         let expected = 30.0 * (up - down) / (up + down);
@@ -189,5 +189,8 @@ fn softcapped_logits_are_their_formula() {
             (f64::from(y) - expected).abs() < 1e-5,
             "{x}: {y}, {expected}"
         );
+    }
+    for cap in [0.0, -30.0, f32::NAN, f32::INFINITY] {
+        assert!(logit_softcap(cap, &mut capped).is_err());
     }
 }

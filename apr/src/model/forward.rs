@@ -88,7 +88,7 @@ impl Session<'_> {
         rms_norm(last, model.output_norm(), model.config().rms_eps, h)?;
         lm_head(model.head(), h, 1, &mut self.logits)?;
         if let Some(cap) = model.config().logit_softcap {
-            logit_softcap(cap, &mut self.logits);
+            logit_softcap(cap, &mut self.logits)?;
         }
         Ok(())
     }

@@ -125,7 +125,6 @@ impl Sampler {
     #[brick(
         id = Sampling,
         budget_us = 50 + logits.len() / 100,
-        requires = !logits.is_empty(),
         flops = logits.len(),
         bytes = 4 * logits.len(),
         tokens = 1,
