@@ -22,7 +22,7 @@ const REAL: Bound = Bound {
     logit: 0.72,
     gap: 0.7,
 };
-/// The tiny models have smaller logits.
+/// The tiny models have logits within ±4, a fifth of the real ones'; but tiny-qwen3's reach ±38.
 const TINY: Bound = Bound {
     logit: 0.1,
     gap: 0.2,
@@ -116,9 +116,10 @@ fn against_llama_cpp(gguf: &Gguf, golden: &Value, bound: &Bound) {
 fn tiny_models_match_llama_cpp() {
     for name in ["tiny-llama", "tiny-gemma3", "tiny-qwen2", "tiny-qwen3"] {
         println!("{name}");
+        let bound = if name == "tiny-qwen3" { &REAL } else { &TINY };
         let file = support::open(&support::tiny(name));
         let gguf = Gguf::parse(&file).expect("a readable file");
-        against_llama_cpp(&gguf, &golden(&format!("{name}.llama_cpp.json")), &TINY);
+        against_llama_cpp(&gguf, &golden(&format!("{name}.llama_cpp.json")), bound);
     }
 }
 
