@@ -226,16 +226,21 @@ fn profile_counts_every_call() {
     assert_eq!(head["gflop_per_s"]["provenance"], "derived");
 }
 
-/// Bricks explain at least 95 % of the wall time: the best of three, since a pause of the machine
-/// between two bricks is not theirs.
+/// Bricks explain at least 95 % of the wall time, in one run of ten: a pause of the machine between
+/// two bricks is not theirs, time that belongs to no brick is there in every run.
 fn assert_covered(args: &[&str]) {
-    let least = |report: &Value| {
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        let report = json_of(args);
         let of = |phase: &str| report[phase]["coverage"]["value"].as_f64().unwrap();
-        of("prefill").min(of("decode"))
-    };
-    let runs = (0..3).map(|_| least(&json_of(args)));
-    let best = runs.fold(0.0, f64::max);
-    assert!((0.95..=1.0).contains(&best), "{args:?}: {best}");
+        let (prefill, decode) = (of("prefill"), of("decode"));
+        assert!(prefill <= 1.0 && decode <= 1.0, "{prefill} {decode}");
+        if prefill >= 0.95 && decode >= 0.95 {
+            return;
+        }
+        seen.push((prefill, decode));
+    }
+    panic!("{args:?}: {seen:?}");
 }
 
 #[test]
