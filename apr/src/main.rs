@@ -3,7 +3,7 @@
 use apr::cli::Cli;
 use brick_runtime::contract::Violation;
 use clap::Parser;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -12,11 +12,13 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            match error.downcast_ref::<Violation>() {
+            let told = match error.downcast_ref::<Violation>() {
                 // A diagnosis of several lines; its texts are from the source code.
-                Some(violation) => eprintln!("apr: stopped: {violation}"),
-                None => eprintln!("apr: {}", one_line(&format!("{error:#}"))),
-            }
+                Some(violation) => format!("stopped: {violation}"),
+                None => one_line(&format!("{error:#}")),
+            };
+            // `eprintln!` would panic where nobody reads: the exit code tells it all the same.
+            let _ = writeln!(io::stderr(), "apr: {told}");
             ExitCode::FAILURE
         }
     }

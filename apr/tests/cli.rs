@@ -208,15 +208,76 @@ tokens  6 from 11 bytes of text
 }
 
 #[test]
+fn options_stand_under_their_own_headings() {
+    let help = stdout(&apr(&["run", "--help"]));
+    let (plain, sampling) = help.split_once("\nSampling:\n").unwrap();
+    for option in ["--model", "--threads", "--top-logits", "--json"] {
+        assert!(plain.contains(option), "{option}: {help}");
+    }
+    for option in ["--temperature", "--top-k", "--seed"] {
+        assert!(sampling.contains(option), "{option}: {help}");
+    }
+}
+
+/// Every way of printing, each to a pipe that nobody reads.
+#[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
+    for args in [
+        &["inspect"][..],
+        &["inspect", "--json"],
+        &["tokenize", "--text", "a"],
+        &["tokenize", "--text", "a", "--json"],
+        &["run", "--prompt", "a"],
+        &["run", "--prompt", "a", "--json"],
+        &["profile", "--tokens", "1"],
+        &["profile", "--tokens", "1", "--format", "json"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_apr"));
+        command
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {stderr}");
+        assert_eq!(stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let Ok(full) = std::fs::File::create("/dev/full") else {
+        return; // Linux has it.
+    };
+    for args in [
+        &["inspect"][..],
+        &["tokenize", "--text", "a", "--json"],
+        &["run", "--prompt", "a"],
+        &["run", "--prompt", "a", "--json"],
+        &["profile", "--tokens", "1"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_apr"));
+        let output = command
+            .args(args)
+            .stdout(full.try_clone().unwrap())
+            .output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            stderr.starts_with("apr: No space left"),
+            "{args:?}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn an_error_that_nobody_reads_is_still_exit_code_1() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_apr"));
-    command
-        .arg("inspect")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    command.args(["inspect", "/no/such/file"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }

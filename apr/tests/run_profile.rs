@@ -118,11 +118,11 @@ fn mistakes_are_told() {
         ),
         (
             &["run", "--prompt", "a", "--temperature", "-1"],
-            "temperature",
+            "apr: --temperature is -1, expected 0 or more",
         ),
         (
             &["run", "--prompt", "a", "--temperature", "nan"],
-            "temperature",
+            "apr: --temperature is NaN, expected 0 or more",
         ),
         (
             &[
@@ -134,11 +134,11 @@ fn mistakes_are_told() {
                 "--top-p",
                 "1.5",
             ],
-            "top_p",
+            "apr: --top-p is 1.5, expected between 0 and 1",
         ),
         (
             &["run", "--prompt", "a", "--repeat-penalty", "0"],
-            "repeat_penalty",
+            "apr: --repeat-penalty is 0, expected more than 0",
         ),
         (
             &["run", "--prompt", "a", "--model", "no/such/file"],
@@ -151,6 +151,8 @@ fn mistakes_are_told() {
     for args in [
         &["run"][..],
         &["run", "--prompt", "a", "--threads", "0"],
+        &["run", "--prompt", "a", "--threads", "1025"],
+        &["profile", "--threads", "99999999999999999999"],
         &["run", "--prompt", "a", "--max-tokens", "-1"],
         &["run", "--prompt", "a", "--turbo"],
         &["profile", "--tokens", "0"],

@@ -7,17 +7,20 @@ use crate::tokenizer::{EncodeOptions, Tokenizer};
 use anyhow::{Context, Error, Result};
 use brick_runtime::brick;
 use brick_runtime::contract::{self, Policy, Violation};
-use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// More threads than any machine at hand has cores. Tens of thousands, a slip of the finger, would
+/// take minutes to start.
+const MAX_THREADS: i64 = 1024;
+
 /// `--threads`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ThreadArgs {
-    /// Threads to compute with [default: as many as the machine has cores]
-    #[arg(short, long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    /// Threads to compute with, 1 to 1024 [default: as many as the machine has cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
+    threads: Option<u16>,
 }
 
 /// A loaded model with its vocabulary.
@@ -57,7 +60,7 @@ pub(super) fn with<R: Send>(
     };
     drop(progress);
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.threads.map_or(0, NonZeroUsize::get))
+        .num_threads(threads.threads.map_or(0, usize::from))
         .build()
         .context("cannot start the threads")?;
     stop_on_violation(|| pool.install(|| body(&engine)))

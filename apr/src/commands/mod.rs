@@ -4,4 +4,5 @@ mod engine;
 pub mod inspect;
 pub mod profile;
 pub mod run;
+mod sampling;
 pub mod tokenize;

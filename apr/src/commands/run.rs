@@ -1,11 +1,12 @@
 //! `apr run`: continues a prompt.
 
 use super::engine::{self, Engine, ThreadArgs};
+use super::sampling::SamplingArgs;
 use crate::model::{Generator, Session, Stop};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
-use anyhow::{Result, bail};
-use brick_kernels::sampling::{Sampler, SamplerConfig};
+use anyhow::Result;
+use brick_kernels::sampling::Sampler;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -33,8 +34,6 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N")]
     max_tokens: Option<usize>,
     #[command(flatten)]
-    sampling: SamplingArgs,
-    #[command(flatten)]
     threads: ThreadArgs,
     /// Also print the K largest logits after the prompt
     #[arg(long, value_name = "K", default_value_t = 0)]
@@ -42,68 +41,9 @@ pub struct Args {
     /// Print one JSON object (schema apr.run/1) instead of the text
     #[arg(long)]
     json: bool,
-}
-
-/// How the next token is chosen.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Sampling")]
-struct SamplingArgs {
-    /// Divisor of the logits; 0 always takes the most likely token
-    #[arg(
-        long,
-        value_name = "T",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    temperature: f32,
-    /// Draw among the K most likely tokens; 0 is all [default: 40]
-    #[arg(long, value_name = "K")]
-    top_k: Option<usize>,
-    /// Draw among the fewest tokens that reach this probability together; 1 is all [default: 0.95]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
-    top_p: Option<f32>,
-    /// Draw among tokens at least this fraction as likely as the best; 0 is all [default: 0.05]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
-    min_p: Option<f32>,
-    /// Make the last 64 tokens less likely: divides their positive logits; 1 is off
-    #[arg(
-        long,
-        value_name = "F",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    repeat_penalty: f32,
-    /// Seed of the draws: the same seed gives the same text [default: 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-}
-
-impl SamplingArgs {
-    /// The sampler's settings; an option that greedy choice would ignore is an error.
-    fn config(&self) -> Result<SamplerConfig> {
-        let default = SamplerConfig::default();
-        if self.temperature == 0.0 {
-            for (flag, given) in [
-                ("--top-k", self.top_k.is_some()),
-                ("--top-p", self.top_p.is_some()),
-                ("--min-p", self.min_p.is_some()),
-                ("--seed", self.seed.is_some()),
-            ] {
-                if given {
-                    bail!("{flag} has no effect at temperature 0: give --temperature too");
-                }
-            }
-        }
-        Ok(SamplerConfig {
-            temperature: self.temperature,
-            top_k: self.top_k.unwrap_or(default.top_k),
-            top_p: self.top_p.unwrap_or(default.top_p),
-            min_p: self.min_p.unwrap_or(default.min_p),
-            repeat_penalty: self.repeat_penalty,
-            repeat_last_n: default.repeat_last_n,
-            seed: self.seed.unwrap_or(default.seed),
-        })
-    }
+    // Last: its heading would go on over what follows.
+    #[command(flatten)]
+    sampling: SamplingArgs,
 }
 
 /// What `--json` prints.
@@ -148,7 +88,7 @@ struct Timings {
 /// # Errors
 /// Whatever is wrong with the arguments, the file or the model.
 pub fn run(args: &Args) -> Result<()> {
-    let sampler = Sampler::new(args.sampling.config()?)?;
+    let sampler = args.sampling.sampler()?;
     engine::with(&args.model, &args.threads, |engine| {
         generate(args, engine, sampler)
     })
@@ -272,7 +212,7 @@ impl Output {
     fn finish(self, report: &Report<'_>) -> Result<()> {
         let mut out = io::stdout().lock();
         if self.json {
-            serde_json::to_writer_pretty(&mut out, report)?;
+            serde_json::to_writer_pretty(&mut out, report).map_err(io::Error::from)?;
             writeln!(out)?;
             return Ok(());
         }
