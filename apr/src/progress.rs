@@ -24,7 +24,9 @@ impl Progress {
         bar.set_draw_target(ProgressDrawTarget::hidden());
         let template = match total {
             0 => "{spinner} {msg} {elapsed}",
-            _ => "{spinner} {msg} {wide_bar} {human_pos}/{human_len} tokens, {eta} left",
+            // No time left is shown: there is nothing to tell it from before the first step, and
+            // later tokens of a prompt take longer than its first ones.
+            _ => "{spinner} {msg} {wide_bar} {human_pos}/{human_len} tokens, {elapsed}",
         };
         // A template that does not parse would be a bug, and no reason to stop: keep the default.
         if let Ok(style) = ProgressStyle::with_template(template) {

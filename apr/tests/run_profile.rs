@@ -54,13 +54,71 @@ fn run_as_json_agrees_with_llama_cpp() {
         assert!(difference.abs() < 0.1, "{ours} {theirs}");
     }
     assert_eq!(top[0]["id"], oracle[0][0]);
-    assert_eq!(report["timings"]["prefill_tokens"], 3);
-    assert_eq!(report["timings"]["decode_tokens"], 4);
-    assert!(report["timings"]["decode_tokens_per_s"].as_f64().unwrap() > 0.0);
+}
+
+/// Each figure says where it is from, and rates are what their parts make. The first token comes
+/// with the prompt: four tokens take three passes, and one takes none that could have a rate.
+#[test]
+fn timings_of_run() {
+    let timings =
+        |n| json_of(&["run", "--prompt", "hello world", "-n", n, "--json"])["timings"].clone();
+    let four = timings("4");
+    assert_eq!(four["prefill_tokens"], 3);
+    assert_eq!(four["decode_passes"], 3);
+    for (rate, count, time) in [
+        ("prefill_tokens_per_s", "prefill_tokens", "prefill_ms"),
+        ("decode_tokens_per_s", "decode_passes", "decode_ms"),
+    ] {
+        assert_eq!(four[time]["provenance"], "measured");
+        assert_eq!(four[rate]["provenance"], "derived");
+        let seconds = four[time]["value"].as_f64().unwrap() / 1e3;
+        let expected = four[count].as_f64().unwrap() / seconds;
+        let found = four[rate]["value"].as_f64().unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+    }
+    for n in ["0", "1"] {
+        let timings = timings(n);
+        assert_eq!(timings["decode_passes"], 0);
+        for figure in ["decode_ms", "decode_tokens_per_s"] {
+            assert!(timings[figure]["value"].is_null(), "{timings}");
+            assert_eq!(timings[figure]["provenance"], "unavailable");
+        }
+        let told = apr(&["run", "--prompt", "hello world", "-n", n]).stderr;
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains(", 0 further passes n/a ms\n"), "{told}");
+        assert!(
+            told.contains(" tokens/s, then n/a tokens/s; threads: "),
+            "{told}"
+        );
+    }
+}
+
+/// All logits of the vocabulary in order, with the bytes of tokens that are no text.
+#[test]
+fn as_many_logits_as_there_are_tokens() {
+    let report = json_of(&[
+        "run",
+        "--prompt",
+        "hello",
+        "-n",
+        "0",
+        "--top-logits",
+        "384",
+        "--json",
+    ]);
+    let top = report["top_logits"].as_array().unwrap();
+    let logits: Vec<f64> = top.iter().map(|t| t["logit"].as_f64().unwrap()).collect();
+    assert!(logits.is_sorted_by(|a, b| a >= b), "{logits:?}");
+    let mut ids: Vec<u64> = top.iter().map(|t| t["id"].as_u64().unwrap()).collect();
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(0..384));
+    let byte = top.iter().find(|t| t["bytes_hex"] == "ff").unwrap();
+    assert!(byte["text"].is_null(), "{byte}");
+    assert_eq!(byte["kind"], "byte");
 }
 
 #[test]
-fn nothing_generated_has_no_rate_and_no_stop() {
+fn nothing_generated_has_no_stop() {
     let report = json_of(&[
         "run",
         "--prompt",
@@ -72,7 +130,6 @@ fn nothing_generated_has_no_rate_and_no_stop() {
     assert_eq!(report["generated_ids"], Value::Array(vec![]));
     assert_eq!(report["text"], "");
     assert!(report["stop"].is_null());
-    assert!(report["timings"]["decode_tokens_per_s"].is_null());
 }
 
 #[test]
@@ -107,6 +164,10 @@ fn mistakes_are_told() {
         (
             &["run", "--prompt", "a", "-n", "999999"],
             "the model's context is",
+        ),
+        (
+            &["run", "--prompt", "a", "--top-logits", "385"],
+            "apr: --top-logits is 385, the vocabulary has 384 tokens",
         ),
         (
             &["run", "--prompt", "a", "--top-k", "4"],

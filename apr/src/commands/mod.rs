@@ -5,4 +5,5 @@ pub mod inspect;
 pub mod profile;
 pub mod run;
 mod sampling;
+mod token;
 pub mod tokenize;

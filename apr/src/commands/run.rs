@@ -2,17 +2,21 @@
 
 use super::engine::{self, Engine, ThreadArgs};
 use super::sampling::SamplingArgs;
+use super::token::Token;
 use crate::model::{Generator, Session, Stop};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use brick_kernels::sampling::Sampler;
+use brick_runtime::Figure;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 /// Version of the JSON that `--json` prints.
 const SCHEMA: &str = "apr.run/1";
+/// Why decoding has no time and no rate.
+const NO_PASS: &str = "no pass after the prompt's";
 /// Tokens to generate where the command line doesn't say.
 const DEFAULT_MAX_TOKENS: usize = 64;
 
@@ -35,7 +39,7 @@ pub struct Args {
     max_tokens: Option<usize>,
     #[command(flatten)]
     threads: ThreadArgs,
-    /// Also print the K largest logits after the prompt
+    /// Also print the K largest logits after the prompt, up to as many as there are tokens
     #[arg(long, value_name = "K", default_value_t = 0)]
     top_logits: usize,
     /// Print one JSON object (schema apr.run/1) instead of the text
@@ -65,22 +69,24 @@ struct Report<'a> {
 
 #[derive(Debug, Serialize)]
 struct TopLogit {
-    id: u32,
-    piece: String,
+    #[serde(flatten)]
+    token: Token,
     logit: f32,
 }
 
-/// All measured, wall clock. A rate is null where there is nothing to divide.
-#[derive(Debug, Default, Serialize)]
+/// Wall-clock times, and what follows from them.
+#[derive(Debug, Serialize)]
 struct Timings {
-    load_ms: f64,
-    tokenize_ms: f64,
-    prefill_ms: f64,
+    load_ms: Figure,
+    tokenize_ms: Figure,
     prefill_tokens: usize,
-    prefill_tokens_per_s: Option<f64>,
-    decode_ms: f64,
-    decode_tokens: usize,
-    decode_tokens_per_s: Option<f64>,
+    prefill_ms: Figure,
+    prefill_tokens_per_s: Figure,
+    /// Forward passes of one token each. The first token follows from the prompt and takes none.
+    decode_passes: usize,
+    /// Of these passes, with choosing, detokenising and printing.
+    decode_ms: Figure,
+    decode_tokens_per_s: Figure,
 }
 
 /// Runs the command.
@@ -95,40 +101,35 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
+    let (k, n_vocab) = (args.top_logits, engine.model.n_vocab());
+    if k > n_vocab {
+        bail!("--top-logits is {k}, the vocabulary has {n_vocab} tokens");
+    }
     let clock = Instant::now();
     let ids = engine.encode(&args.prompt)?;
-    let mut timings = Timings {
-        load_ms: ms(engine.load_time),
-        tokenize_ms: ms(clock.elapsed()),
-        prefill_tokens: ids.len(),
-        ..Timings::default()
-    };
+    let tokenize = clock.elapsed();
     let max_tokens = engine.max_tokens(ids.len(), args.max_tokens, DEFAULT_MAX_TOKENS)?;
     let mut session = Session::new(&engine.model, ids.len() + max_tokens)?;
 
-    let clock = Instant::now();
     let progress = Progress::new("reading the prompt", ids.len());
+    let clock = Instant::now();
     session.feed_with(&ids, |done| progress.set(done))?;
+    let prefill = clock.elapsed();
     drop(progress);
-    timings.prefill_ms = ms(clock.elapsed());
-    let top_logits = top(engine, session.logits(), args.top_logits)?;
+    let top_logits = top(engine, session.logits(), k)?;
 
     let mut out = Output::new(args.json);
     out.text(&args.prompt)?;
+    let generator = Generator::new(&mut session, &engine.tokenizer, sampler, &ids, max_tokens);
+    // Text that comes shows how far it is; JSON comes at the end.
+    let progress = (args.json && max_tokens > 0).then(|| Progress::new("generating", max_tokens));
     let clock = Instant::now();
-    let mut generated_ids = Vec::new();
-    let mut generator = Generator::new(&mut session, &engine.tokenizer, sampler, &ids, max_tokens);
-    while let Some(token) = generator.step()? {
-        generated_ids.push(token.id);
-        out.text(&token.text)?;
-    }
-    let (rest, stop) = generator.finish();
-    out.text(&rest)?;
-    timings.decode_ms = ms(clock.elapsed());
-    timings.decode_tokens = generated_ids.len();
-    timings.rates();
+    let (generated_ids, stop) = decode(generator, progress.as_ref(), &mut out)?;
+    let time = clock.elapsed();
+    drop(progress);
 
-    let stop = (max_tokens > 0 || stop == Stop::End).then_some(stop.name());
+    let passes = session.n_past() - ids.len();
+    let timings = Timings::new(engine, tokenize, (ids.len(), prefill), (passes, time));
     let report = Report {
         schema: SCHEMA,
         model: engine.name,
@@ -138,46 +139,84 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
         prompt_ids: &ids,
         generated_ids,
         text: out.generated(args.prompt.len()),
-        stop,
+        stop: (max_tokens > 0).then_some(stop.name()),
         top_logits,
         timings,
     };
     out.finish(&report)
 }
 
+/// Generates to the end: the tokens, and why it ended.
+fn decode(
+    mut generator: Generator<'_, '_>,
+    progress: Option<&Progress>,
+    out: &mut Output,
+) -> Result<(Vec<u32>, Stop)> {
+    let mut ids = Vec::new();
+    while let Some(token) = generator.step()? {
+        ids.push(token.id);
+        out.text(&token.text)?;
+        if let Some(progress) = progress {
+            progress.set(ids.len());
+        }
+    }
+    let (rest, stop) = generator.finish();
+    out.text(&rest)?;
+    Ok((ids, stop))
+}
+
 impl Timings {
-    fn rates(&mut self) {
-        let rate =
-            |tokens: usize, ms: f64| (tokens > 0 && ms > 0.0).then(|| tokens as f64 / ms * 1e3);
-        self.prefill_tokens_per_s = rate(self.prefill_tokens, self.prefill_ms);
-        self.decode_tokens_per_s = rate(self.decode_tokens, self.decode_ms);
+    /// `prefill` and `decode` are tokens or passes, and the time they took.
+    fn new(
+        engine: &Engine<'_>,
+        tokenize: Duration,
+        prefill: (usize, Duration),
+        decode: (usize, Duration),
+    ) -> Self {
+        Self {
+            load_ms: ms(engine.load_time),
+            tokenize_ms: ms(tokenize),
+            prefill_tokens: prefill.0,
+            prefill_ms: ms(prefill.1),
+            prefill_tokens_per_s: per_s(prefill, "prefill_tokens / prefill_ms"),
+            decode_passes: decode.0,
+            decode_ms: match decode {
+                (0, _) => Figure::unavailable(NO_PASS),
+                (_, time) => ms(time),
+            },
+            decode_tokens_per_s: per_s(decode, "decode_passes / decode_ms"),
+        }
     }
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+fn ms(time: Duration) -> Figure {
+    Figure::Measured(time.as_secs_f64() * 1e3)
+}
+
+fn per_s((tokens, time): (usize, Duration), from: &'static str) -> Figure {
+    match tokens {
+        0 => Figure::unavailable(NO_PASS),
+        _ => Figure::Derived {
+            value: tokens as f64 / time.as_secs_f64(),
+            from,
+        },
+    }
 }
 
 /// The `k` largest logits, the largest first, the lowest id first among equals.
 fn top(engine: &Engine<'_>, logits: &[f32], k: usize) -> Result<Vec<TopLogit>> {
-    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
-    order.sort_by(|&a, &b| {
-        logits[b as usize]
-            .total_cmp(&logits[a as usize])
-            .then(a.cmp(&b))
-    });
-    order.truncate(k);
-    let mut found = Vec::new();
-    for id in order {
-        let bytes = engine.tokenizer.decode(&[id])?;
-        let piece = String::from_utf8_lossy(&bytes).into_owned();
-        found.push(TopLogit {
-            id,
-            piece,
-            logit: logits[id as usize],
-        });
+    let mut order: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+    let largest_first = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if k < order.len() {
+        order.select_nth_unstable_by(k, largest_first);
+        order.truncate(k);
     }
-    Ok(found)
+    order.sort_unstable_by(largest_first);
+    let described = order.into_iter().map(|(id, logit)| {
+        let token = Token::new(&engine.tokenizer, id)?;
+        Ok(TopLogit { token, logit })
+    });
+    described.collect()
 }
 
 /// Standard output: the text as it comes, or one JSON object at the end.
@@ -220,29 +259,36 @@ impl Output {
         if !report.top_logits.is_empty() {
             writeln!(out, "\n     logit      id  token")?;
             for t in &report.top_logits {
-                writeln!(out, "{:>10.4}  {:>6}  {:?}", t.logit, t.id, t.piece)?;
+                let (id, shown) = (t.token.id, t.token.shown());
+                writeln!(out, "{:>10.4}  {id:>6}  {shown}", t.logit)?;
             }
         }
         drop(out);
-        report.timings.print(report.threads)
+        report.print_timings()
     }
 }
 
-impl Timings {
-    /// A line for people, on standard error, so that standard output is the text alone.
-    fn print(&self, threads: usize) -> Result<()> {
-        let rate = |r: Option<f64>| r.map_or("n/a".into(), |r| format!("{r:.1} tokens/s"));
+impl Report<'_> {
+    /// For people, on standard error, so that standard output is the text alone.
+    fn print_timings(&self) -> Result<()> {
+        let t = &self.timings;
+        let shown = |figure: &Figure| figure.value().map_or("n/a".into(), |v| format!("{v:.1}"));
         let mut err = io::stderr().lock();
         writeln!(
             err,
-            "\nload {:.0} ms; prompt {} tokens in {:.0} ms ({}); generated {} in {:.0} ms ({}); {threads} threads",
-            self.load_ms,
-            self.prefill_tokens,
-            self.prefill_ms,
-            rate(self.prefill_tokens_per_s),
-            self.decode_tokens,
-            self.decode_ms,
-            rate(self.decode_tokens_per_s),
+            "\nmeasured: load {} ms, prompt of {} tokens {} ms, {} further passes {} ms",
+            shown(&t.load_ms),
+            t.prefill_tokens,
+            shown(&t.prefill_ms),
+            t.decode_passes,
+            shown(&t.decode_ms),
+        )?;
+        writeln!(
+            err,
+            "derived: prompt {} tokens/s, then {} tokens/s; threads: {}",
+            shown(&t.prefill_tokens_per_s),
+            shown(&t.decode_tokens_per_s),
+            self.threads,
         )?;
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! `apr tokenize`: the tokens of a text.
 
+use super::token::Token;
 use crate::model_file::ModelArg;
-use crate::tokenizer::{EncodeOptions, TokenKind, Tokenizer};
+use crate::tokenizer::{EncodeOptions, Tokenizer};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -77,16 +78,6 @@ struct Tokens<'a> {
     tokens: Vec<Token>,
 }
 
-#[derive(Serialize)]
-struct Token {
-    id: u32,
-    kind: TokenKind,
-    /// The bytes that the token stands for: they can be part of a character.
-    bytes_hex: String,
-    /// The same as text, where they are text.
-    text: Option<String>,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -108,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         n_bytes: text.len(),
         tokens: ids
             .iter()
-            .map(|&id| describe(&tokenizer, id))
+            .map(|&id| Token::new(&tokenizer, id))
             .collect::<Result<_, _>>()?,
         ids,
     };
@@ -123,16 +114,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn describe(tokenizer: &Tokenizer, id: u32) -> anyhow::Result<Token> {
-    let bytes = tokenizer.decode(&[id])?;
-    Ok(Token {
-        id,
-        kind: tokenizer.kind(id).unwrap_or(TokenKind::Undefined),
-        bytes_hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-        text: String::from_utf8(bytes).ok(),
-    })
-}
-
 fn print(tokens: &Tokens<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "model   {}", tokens.model)?;
     let (n, bytes) = (tokens.ids.len(), tokens.n_bytes);
@@ -144,11 +125,8 @@ fn print(tokens: &Tokens<'_>, out: &mut impl Write) -> io::Result<()> {
     table.load_preset(presets::NOTHING);
     table.set_header(["id", "kind", "text"]);
     for token in &tokens.tokens {
-        let text = match &token.text {
-            Some(text) => format!("{text:?}"),
-            None => format!("bytes {}", token.bytes_hex),
-        };
-        table.add_row([token.id.to_string(), token.kind.name().to_owned(), text]);
+        let kind = token.kind.name().to_owned();
+        table.add_row([token.id.to_string(), kind, token.shown()]);
     }
     if let Some(ids) = table.column_mut(0) {
         ids.set_cell_alignment(CellAlignment::Right);
