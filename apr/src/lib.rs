@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod model;
 pub mod model_file;
 pub mod progress;
+pub mod terminal;
 pub mod tokenizer;
 
 brick_runtime::bricks!();

@@ -1,6 +1,7 @@
 //! The `apr` command: parse, run, and one line for what went wrong.
 
 use apr::cli::Cli;
+use apr::terminal::one_line;
 use brick_runtime::contract::Violation;
 use clap::Parser;
 use std::io::{self, Write};
@@ -27,16 +28,4 @@ fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Paths and the like can hold line breaks and terminal commands: these are shown escaped.
-fn one_line(message: &str) -> String {
-    let mut line = String::with_capacity(message.len());
-    for c in message.chars() {
-        match c.is_control() {
-            true => line.extend(c.escape_default()),
-            false => line.push(c),
-        }
-    }
-    line
 }

@@ -281,3 +281,24 @@ fn an_error_that_nobody_reads_is_still_exit_code_1() {
     drop(child.stderr.take());
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
+
+/// A path can hold anything: what is shown of it is on one line and steers no terminal.
+#[test]
+fn a_model_with_a_strange_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a\x1b[31m\nmodel.gguf");
+    std::fs::copy(tiny_llama(), &path).unwrap();
+    let path = path.to_str().unwrap();
+    for args in [
+        &["inspect", path][..],
+        &["tokenize", "--text", "a", "--model", path],
+        &["profile", "--tokens", "1", "--model", path],
+    ] {
+        let shown = stdout(&apr(args));
+        let first = shown.lines().next().unwrap();
+        assert!(first.contains("/a\\u{1b}[31m\\nmodel.gguf"), "{first}");
+        assert!(!shown.contains('\x1b'));
+    }
+    let report: Value = serde_json::from_str(&stdout(&apr(&["inspect", "--json", path]))).unwrap();
+    assert_eq!(report["model"], path);
+}

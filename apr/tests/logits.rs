@@ -229,3 +229,20 @@ fn a_prompt_may_be_fed_in_pieces() {
         }
     }
 }
+
+/// A session that forgot is as a new one.
+#[test]
+fn a_cleared_session_starts_again() {
+    let file = support::open(&support::tiny("tiny-gemma3"));
+    let gguf = Gguf::parse(&file).expect("a readable file");
+    let model = Model::load(&gguf).expect("the model loads");
+    let mut session = Session::new(&model, 16).expect("a session");
+    assert!(session.logits().iter().all(|&l| l == 0.0));
+    let first = session.feed(&[1, 334, 344]).expect("prefill").to_vec();
+    session.feed(&[346; 13]).expect("prefill");
+    assert!(session.feed(&[1]).is_err(), "the session is full");
+    session.clear();
+    assert_eq!(session.n_past(), 0);
+    assert!(session.logits().iter().all(|&l| l == 0.0));
+    assert_eq!(session.feed(&[1, 334, 344]).expect("prefill"), first);
+}

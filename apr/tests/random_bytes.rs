@@ -19,7 +19,7 @@ fn use_file(bytes: &[u8]) -> u32 {
     let Ok(gguf) = Gguf::parse(bytes) else {
         return 0;
     };
-    let mut report = Report::new("random", &gguf);
+    let mut report = Report::new("ran\x1b[2Jdom\n.gguf", &gguf);
     report.check(&gguf);
     let shown = report.to_string();
     assert!(

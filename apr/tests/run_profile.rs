@@ -162,6 +162,14 @@ fn mistakes_are_told() {
         (&["run", "--prompt", &long], "the model's context is"),
         (&["profile", "--prompt", &long], "the model's context is"),
         (
+            &["profile", "--tokens", "18446744073709551615"],
+            "the model's context is 256 tokens",
+        ),
+        (
+            &["profile", "--warmup", "256"],
+            "the model's context is 256 tokens",
+        ),
+        (
             &["run", "--prompt", "a", "-n", "999999"],
             "the model's context is",
         ),
@@ -278,6 +286,7 @@ fn profile_counts_every_call() {
             .collect();
         assert_eq!(in_layers, vec![passes; layers as usize], "{phase}");
         assert_eq!(report[phase]["bricks"]["dropped"], 0);
+        assert_eq!(report[phase]["wall_ns"]["provenance"], "measured");
     }
     // 16 passes over 256 × 256 query weights and so on, two operations for each.
     let decode = report["decode"]["bricks"]["bricks"].as_array().unwrap();

@@ -4,10 +4,11 @@ use super::engine::{self, Engine, ThreadArgs};
 use crate::model::{Generator, Session};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
-use anyhow::{Result, bail};
+use crate::terminal::one_line;
+use anyhow::bail;
 use brick_kernels::sampling::{Sampler, SamplerConfig};
 use brick_runtime::{BrickProfiler, Figure, Snapshot};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -80,8 +81,9 @@ struct Report<'a> {
 #[derive(Debug, Serialize)]
 struct Phase {
     tokens: usize,
-    /// Measured, wall clock.
-    wall_ns: u64,
+    /// Wall clock.
+    #[serde(serialize_with = "measured")]
+    wall_ns: f64,
     tokens_per_s: Figure,
     /// Share of the wall time that bricks explain.
     coverage: Figure,
@@ -92,7 +94,7 @@ struct Phase {
 ///
 /// # Errors
 /// Whatever is wrong with the arguments, the file or the model; a build without `visualization`.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<()> {
     let profiler = BrickProfiler::global();
     if let Some(why) = profiler.snapshot().unavailable() {
         bail!("nothing to profile with: apr was {why}; build it with default features");
@@ -111,13 +113,16 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-fn measure<'a>(args: &Args, engine: &Engine<'a>, profiler: &BrickProfiler) -> Result<Report<'a>> {
+fn measure<'a>(
+    args: &Args,
+    engine: &Engine<'a>,
+    profiler: &BrickProfiler,
+) -> anyhow::Result<Report<'a>> {
     let ids = engine.encode(&args.prompt)?;
     let tokens = args.tokens.get();
     // The first token follows from the prompt alone; each measured one takes a forward pass.
     let longest = tokens.max(args.warmup).saturating_add(1);
-    engine.max_tokens(ids.len(), Some(longest), 0)?;
-    let mut session = Session::new(&engine.model, ids.len() + longest)?;
+    let mut session = Session::new(&engine.model, ids.len().saturating_add(longest))?;
 
     let progress = Progress::new("warming up", 0);
     session.feed(&ids)?;
@@ -159,7 +164,7 @@ fn decode(
     prompt: &[u32],
     n: usize,
     started: impl FnOnce(),
-) -> Result<()> {
+) -> anyhow::Result<()> {
     let sampler = Sampler::new(SamplerConfig::GREEDY)?;
     let generator = Generator::new(session, &engine.tokenizer, sampler, prompt, n + 1);
     let mut generator = generator.ignore_end();
@@ -173,7 +178,7 @@ impl Phase {
     fn new(profiler: &BrickProfiler, tokens: usize, wall: Duration) -> Self {
         profiler.add_tokens(tokens as u64);
         let bricks = profiler.snapshot();
-        let wall_ns = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        let wall_ns = wall.as_secs_f64() * 1e9;
         Self {
             tokens,
             wall_ns,
@@ -181,29 +186,34 @@ impl Phase {
                 value: tokens as f64 / wall.as_secs_f64(),
                 from: "tokens / measured wall time",
             },
-            coverage: bricks.coverage(wall_ns as f64),
+            coverage: bricks.coverage(wall_ns),
             bricks,
         }
     }
 
     fn print(&self, name: &'static str, out: &mut impl Write) -> io::Result<()> {
-        let (tokens, ms) = (self.tokens, self.wall_ns as f64 / 1e6);
+        let (tokens, ms) = (self.tokens, self.wall_ns / 1e6);
         writeln!(
             out,
-            "\n{name}: {tokens} tokens in {ms:.2} ms, {:.1} tokens/s, {:.1} µs/token",
+            "\n{name}: {tokens} tokens in {ms:.2} ms (measured): {:.1} tokens/s, {:.1} µs/token (derived)",
             self.tokens_per_s,
             1e3 * ms / tokens as f64,
         )?;
-        let table = self.bricks.table().share_of(name, self.wall_ns as f64);
+        let table = self.bricks.table().share_of(name, self.wall_ns);
         writeln!(out, "{}", table.per_token(tokens as u64))
     }
+}
+
+fn measured<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    Figure::Measured(*value).serialize(serializer)
 }
 
 fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "model    {}, architecture {}",
-        report.model, report.architecture
+        one_line(report.model),
+        report.architecture
     )?;
     writeln!(out, "threads  {}", report.threads)?;
     report.prefill.print("prefill", out)?;

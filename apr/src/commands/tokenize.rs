@@ -2,6 +2,7 @@
 
 use super::token::Token;
 use crate::model_file::ModelArg;
+use crate::terminal::one_line;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
@@ -115,7 +116,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn print(tokens: &Tokens<'_>, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "model   {}", tokens.model)?;
+    writeln!(out, "model   {}", one_line(tokens.model))?;
     let (n, bytes) = (tokens.ids.len(), tokens.n_bytes);
     writeln!(out, "tokens  {n} from {bytes} bytes of text")?;
     if tokens.ids.is_empty() {

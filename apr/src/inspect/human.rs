@@ -1,6 +1,7 @@
 //! The report as text for a terminal.
 
 use super::{Check, Report};
+use crate::terminal::one_line;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt;
 
@@ -21,7 +22,7 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn fmt_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "model   {}", self.model)?;
+        writeln!(f, "model   {}", one_line(self.model))?;
         writeln!(
             f,
             "format  GGUF version {}, alignment {} bytes, data from byte {}",

@@ -18,7 +18,7 @@ impl Session<'_> {
     /// Takes `tokens` through all layers; the residual stream stays in the scratch.
     pub(super) fn forward(&mut self, tokens: &[u32]) -> Result<(), ModelError> {
         let model = self.model;
-        self.scratch.fit(model, tokens.len());
+        self.scratch.fit(model, tokens.len())?;
         let _position = position_scope(self.n_past as u64);
         let scale = model.config().embedding_scale;
         embedding(model.embedding(), tokens, scale, &mut self.scratch.x)?;

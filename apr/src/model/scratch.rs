@@ -1,6 +1,7 @@
 //! The activations of one batch of tokens, kept from call to call.
 
-use super::Model;
+use super::{Model, ModelError};
+use brick_kernels::KernelError;
 
 /// Buffers for `n` tokens, each row-major `[n, …]`; grown on demand, so that decoding, one token
 /// after the other, allocates nothing.
@@ -26,7 +27,11 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Makes every buffer exactly as long as `n` tokens need.
-    pub(super) fn fit(&mut self, model: &Model<'_>, n: usize) {
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`]: the widths are the file's, so no memory for them is a fault to
+    /// tell, not one to abort on.
+    pub(super) fn fit(&mut self, model: &Model<'_>, n: usize) -> Result<(), ModelError> {
         let c = model.config();
         for (buffer, width) in [
             (&mut self.x, c.n_embd),
@@ -38,7 +43,44 @@ impl Scratch {
             (&mut self.heads, c.n_heads * c.head_dim),
             (&mut self.ff, c.n_ff),
         ] {
-            buffer.resize(n * width, 0.0);
+            resize(buffer, n.saturating_mul(width))?;
         }
+        Ok(())
+    }
+}
+
+/// Makes `buffer` as long as `len`.
+fn resize(buffer: &mut Vec<f32>, len: usize) -> Result<(), KernelError> {
+    let more = len.saturating_sub(buffer.len());
+    buffer
+        .try_reserve_exact(more)
+        .map_err(|_| KernelError::OutOfMemory {
+            kernel: "activations",
+            bytes: len.saturating_mul(size_of::<f32>()),
+        })?;
+    buffer.resize(len, 0.0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resize;
+    use brick_kernels::KernelError;
+
+    #[test]
+    fn no_memory_is_an_error() {
+        let mut buffer = vec![1.0];
+        for len in [1 << 55, usize::MAX] {
+            let bytes = len.saturating_mul(4);
+            let expected = KernelError::OutOfMemory {
+                kernel: "activations",
+                bytes,
+            };
+            assert_eq!(resize(&mut buffer, len), Err(expected));
+        }
+        resize(&mut buffer, 3).unwrap();
+        assert_eq!(buffer, [1.0, 0.0, 0.0]);
+        resize(&mut buffer, 1).unwrap();
+        assert_eq!(buffer, [1.0]);
     }
 }

@@ -63,6 +63,7 @@ impl<'m> Session<'m> {
     /// Forgets everything that was fed.
     pub fn clear(&mut self) {
         self.cache.truncate(0);
+        self.logits.fill(0.0);
         self.n_past = 0;
     }
 
@@ -70,7 +71,7 @@ impl<'m> Session<'m> {
     /// follows the last of them.
     ///
     /// # Errors
-    /// If there are no tokens, no room for them, or a token is not in the vocabulary.
+    /// If there are no tokens, no room or no memory for them, or a token is not in the vocabulary.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<&[f32], ModelError> {
         self.feed_with(tokens, |_| {})
     }
