@@ -9,6 +9,8 @@ use brick_kernels::activation::Activation;
 use brick_kernels::rope::RopePairing;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use support::refusal::with_key;
+use support::writer::F32;
 use support::{fetched, golden, open, tiny_llama};
 
 fn config(path: &Path) -> Config {
@@ -146,4 +148,21 @@ fn smollm2_is_a_llama_with_ties_to_its_embedding() {
             .tensor("output.weight")
             .is_none()
     );
+}
+
+/// Linear scaling stretches positions, under the key's new and its old name.
+#[test]
+fn linear_rope_scaling() {
+    let scale = |file: &[u8]| {
+        Config::load(&Gguf::parse(file).unwrap())
+            .unwrap()
+            .rope_freq_scale
+    };
+    for key in ["llama.rope.scaling.factor", "llama.rope.scale_linear"] {
+        let file = with_key(key, F32, &4f32.to_le_bytes());
+        assert_eq!(scale(&file), 0.25, "{key}");
+        let zero = with_key(key, F32, &0f32.to_le_bytes());
+        let problems = Config::read(&Gguf::parse(&zero).unwrap()).unwrap_err();
+        assert!(problems[0].to_string().contains(key), "{problems:?}");
+    }
 }

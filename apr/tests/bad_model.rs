@@ -7,7 +7,8 @@ mod support;
 use std::ffi::OsStr;
 use support::golden;
 use support::refusal::{
-    apr, assert_refused, patched, patched_file, refuse_to_run, with_file, with_value, without_key,
+    apr, assert_refused, patched, patched_file, refuse_to_run, with_file, with_key, with_value,
+    without_key,
 };
 use support::writer::{ARRAY, BOOL, F32, I32, STRING, U32, Writer, array, patch, string, strings};
 
@@ -129,24 +130,12 @@ fn hyperparameters() {
         let missing = format!("metadata key \"llama.{key}\" is missing");
         refuse_to_run(&without_key(&format!("llama.{key}")), &missing);
     }
-    let extended = |key: &str, ty, value: &[u8]| {
-        patched(|layout, bytes| {
-            let entry = [&string(key.as_bytes()), &u32::to_le_bytes(ty)[..], value].concat();
-            // Before the tensors; the padding swallows what it moves, in steps of the alignment.
-            let at = layout.tensors[0].name_at;
-            let header = [&bytes[24..at], &entry, &bytes[at..layout.header_end]].concat();
-            let mut file = [&bytes[..16], &27u64.to_le_bytes(), &header].concat();
-            file.resize(file.len().next_multiple_of(32), 0);
-            file.extend(&bytes[layout.data..]);
-            *bytes = file;
-        })
-    };
-    let yarn = extended("llama.rope.scaling.type", STRING, &string(b"yarn"));
+    let yarn = with_key("llama.rope.scaling.type", STRING, &string(b"yarn"));
     refuse_to_run(
         &yarn,
         "\"llama.rope.scaling.type\" is \"yarn\", which is not supported",
     );
-    let experts = extended("llama.expert_count", U32, &8u32.to_le_bytes());
+    let experts = with_key("llama.expert_count", U32, &8u32.to_le_bytes());
     refuse_to_run(
         &experts,
         "\"llama.expert_count\" is 8, which is not supported",

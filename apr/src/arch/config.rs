@@ -44,7 +44,8 @@ pub struct Config {
     pub rope_dims: usize,
     /// Base of RoPE, in global layers: `rope.freq_base`, by default 10⁴.
     pub rope_base: f32,
-    /// Factor on RoPE's angles, in global layers: 1 / `rope.scaling.factor`, by default 1.
+    /// Factor on RoPE's angles, in global layers: 1 / `rope.scaling.factor` (once called
+    /// `rope.scale_linear`), by default 1.
     pub rope_freq_scale: f32,
     /// Layers that see only a window (Gemma 3, where the file has `attention.sliding_window`).
     pub sliding_window: Option<SlidingWindow>,
@@ -291,7 +292,11 @@ impl<'a> Keys<'_, 'a> {
         let scaling: Option<&str> = self.find(&self.key("rope.scaling.type"));
         match scaling {
             Some("none") => 1.0,
-            None | Some("linear") => self.positive("rope.scaling.factor", Some(1.0)).recip(),
+            None | Some("linear") => {
+                // What older files call the factor.
+                let old = self.positive("rope.scale_linear", Some(1.0));
+                self.positive("rope.scaling.factor", Some(old)).recip()
+            }
             Some(other) => {
                 self.unsupported("rope.scaling.type", format!("{other:?}"));
                 1.0

@@ -1,7 +1,7 @@
 //! Runs the binary on bad files and looks at how it refuses them.
 
 use super::tiny_llama;
-use super::writer::{Layout, patch};
+use super::writer::{Layout, patch, string};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -72,5 +72,20 @@ pub fn without_key(key: &str) -> Vec<u8> {
     patched(|layout, bytes| {
         // The key's last byte is just before the type id that is before the value.
         patch(bytes, layout.value(key).start - 5, b"?");
+    })
+}
+
+/// The tiny model with one more key.
+pub fn with_key(key: &str, ty: u32, value: &[u8]) -> Vec<u8> {
+    patched(|layout, bytes| {
+        let entry = [&string(key.as_bytes()), &u32::to_le_bytes(ty)[..], value].concat();
+        let count = layout.metadata.len() as u64 + 1;
+        // Before the tensors; the padding swallows what it moves, in steps of the alignment.
+        let at = layout.tensors[0].name_at;
+        let header = [&bytes[24..at], &entry, &bytes[at..layout.header_end]].concat();
+        let mut file = [&bytes[..16], &count.to_le_bytes(), &header].concat();
+        file.resize(file.len().next_multiple_of(32), 0);
+        file.extend(&bytes[layout.data..]);
+        *bytes = file;
     })
 }
