@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::Value;
-use support::refusal::{apr, assert_refused, patched, with_file, without_key};
+use support::refusal::{apr, assert_refused, patched, with_file, with_value, without_key};
 use support::writer::patch;
 use support::{fetched, golden, json};
 
@@ -130,6 +130,29 @@ fn nothing_generated_has_no_stop() {
     assert_eq!(report["generated_ids"], Value::Array(vec![]));
     assert_eq!(report["text"], "");
     assert!(report["stop"].is_null());
+}
+
+/// The tiny model with its second greedy token for EOS: one token is generated, which the pass for
+/// the second one follows. A profile goes on.
+#[test]
+fn the_end_of_the_text_ends_it() {
+    let args = ["run", "--prompt", "hello world", "-n", "8", "--json"];
+    let endless = json_of(&args);
+    let ids = endless["generated_ids"].as_array().unwrap();
+    let second = ids[1].as_u64().unwrap() as u32;
+    let file = with_value("tokenizer.ggml.eos_token_id", second.to_le_bytes());
+    with_file(&file, |path| {
+        let model = ["--model", path.to_str().unwrap()];
+        let report = json_of(&[&args[..], &model].concat());
+        assert_eq!(report["generated_ids"], Value::from(&ids[..1]));
+        assert_eq!(report["stop"], "end");
+        assert_eq!(report["timings"]["decode_passes"], 1);
+        let args = ["profile", "--prompt", "hello world", "--tokens", "8"];
+        let report = json_of(&[&args[..], &["--format", "json"], &model].concat());
+        let bricks = report["decode"]["bricks"]["bricks"].as_array().unwrap();
+        let head = bricks.iter().find(|b| b["brick"]["name"] == "LmHead");
+        assert_eq!(head.unwrap()["calls"], 8);
+    });
 }
 
 #[test]
@@ -336,6 +359,7 @@ fn profile_for_people() {
     let text = text_of(&["profile", "--tokens", "4", "--warmup", "0"]);
     for told in [
         "model    built-in tiny-llama (random weights), architecture llama\n",
+        "\nfigures  measured: calls, ms, p50, p99; derived from them: tokens/s,",
         "\nprefill: 41 tokens in ",
         "\ndecode: 4 tokens in ",
         "% of decode",
