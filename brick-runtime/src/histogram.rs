@@ -20,15 +20,9 @@ pub(crate) const RESOLUTION: f64 = 1.0 / (1u32 << SUB_BITS) as f64;
 #[inline]
 #[cfg_attr(not(feature = "visualization"), allow(dead_code))]
 pub(crate) fn bucket(value: u64) -> usize {
-    bucket_of_float(value.clamp(1, LIMIT - 1) as f64)
-}
-
-/// The bucket of a whole number from 1 to below [`LIMIT`]; of 0, no bucket's number.
-#[inline(always)]
-#[cfg_attr(not(feature = "visualization"), allow(dead_code))]
-pub(crate) fn bucket_of_float(value: f64) -> usize {
     const ONE: u64 = 1.0f64.to_bits() >> (52 - SUB_BITS);
-    (value.to_bits() >> (52 - SUB_BITS)).wrapping_sub(ONE) as usize
+    let float = value.clamp(1, LIMIT - 1) as f64;
+    ((float.to_bits() >> (52 - SUB_BITS)) - ONE) as usize
 }
 
 /// A bucket's edges: it holds `low ≤ value < high`.

@@ -37,6 +37,20 @@ pub struct LayerScope {
 }
 
 #[cfg(feature = "visualization")]
+impl LayerScope {
+    /// Opens a layer without a guard: what `resume` takes. For the hooks, whose guard must have no
+    /// field to drop.
+    pub(crate) fn enter(layer: u64) -> Option<u64> {
+        live::enter(layer)
+    }
+
+    /// The scope that `enter` opened.
+    pub(crate) fn resume(before: Option<u64>) -> LayerScope {
+        LayerScope { before, here: PhantomData }
+    }
+}
+
+#[cfg(feature = "visualization")]
 impl Drop for LayerScope {
     fn drop(&mut self) {
         if let Some(before) = self.before {

@@ -6,7 +6,7 @@ use super::work::Work;
 use super::{Site, mode};
 use crate::clock;
 use crate::slab::meta::{self, state};
-use crate::slab::{Entry, Slab};
+use crate::slab::{Slab, sites};
 
 /// A call or a poll that is open.
 ///
@@ -17,10 +17,13 @@ pub(super) struct Level {
     /// The slab, if the level was opened on the fast path, and so is to be closed.
     pub(super) fast: Option<&'static Slab>,
     /// The slab, if not; `None` where nothing is recorded.
-    slow: Option<&'static Slab>,
-    pub(super) meta: u64,
-    /// The children's time of the level above.
-    above: u64,
+    pub(super) slow: Option<&'static Slab>,
+    /// The brick's index, and its state before. As wide as registers: with narrower fields, padding
+    /// is copied about.
+    pub(super) index: u64,
+    pub(super) opened: u64,
+    /// The children's time when the level was opened: of the level above.
+    pub(super) above: u64,
     pub(super) start: u64,
 }
 
@@ -29,12 +32,13 @@ impl Level {
     #[inline(always)]
     pub(super) fn open(site: &'static Site) -> Level {
         match site.find_fast() {
-            Some((slab, meta)) => {
-                let above = enter(slab, meta);
+            Some((slab, index, opened)) => {
+                let above = enter(slab, index);
                 Level {
                     fast: Some(slab),
                     slow: None,
-                    meta,
+                    index: index.into(),
+                    opened: opened.into(),
                     above,
                     start: clock::ticks(),
                 }
@@ -48,12 +52,13 @@ impl Level {
     #[inline(never)]
     pub(super) fn open_slow(site: &'static Site) -> Level {
         match site.find_slow() {
-            Some((slab, meta)) => {
-                let above = enter(slab, meta);
+            Some((slab, index, opened)) => {
+                let above = enter(slab, index);
                 Level {
                     fast: None,
                     slow: Some(slab),
-                    meta,
+                    index: index.into(),
+                    opened: opened.into(),
                     above,
                     start: clock::any_ticks(),
                 }
@@ -61,11 +66,24 @@ impl Level {
             None => Level {
                 fast: None,
                 slow: None,
-                meta: 0,
+                index: sites::UNREGISTERED.into(),
+                opened: state::ABSENT.into(),
                 above: 0,
                 start: 0,
             },
         }
+    }
+
+    /// The brick's index.
+    #[inline(always)]
+    pub(super) fn index(&self) -> u16 {
+        self.index as u16
+    }
+
+    /// The brick's state before.
+    #[inline(always)]
+    pub(super) fn opened(&self) -> u8 {
+        self.opened as u8
     }
 
     /// The slab that the level is recorded in.
@@ -73,54 +91,44 @@ impl Level {
         self.fast.or(self.slow)
     }
 
-    /// Closes the level at the tick `now` and appends it; true when the log is due.
+    /// Closes the level at the tick `now`: the ticks it took, and its children.
     #[inline(always)]
-    pub(super) fn close(self, slab: &Slab, now: u64, flags: u64) -> bool {
+    pub(super) fn close(&self, slab: &Slab, now: u64) -> (u64, u64) {
         // Below zero at worst (see `Slot::call`): the sums wrap, and come out right.
-        let amount = now.wrapping_sub(self.start);
-        let children = slab.children.get();
-        slab.children.set(self.above.wrapping_add(amount));
-        slab.state(meta::index(self.meta))
-            .store(meta::opened(self.meta), Relaxed);
-        slab.append(Entry {
-            amount,
-            children,
-            meta: self.meta | flags,
-        })
+        let ticks = now.wrapping_sub(self.start);
+        let children = slab.children.get().wrapping_sub(self.above);
+        // For the level above, this took what its own and its children's time is.
+        slab.children.set(self.above.wrapping_add(ticks));
+        slab.state(self.index()).store(self.opened(), Relaxed);
+        (ticks, children)
     }
 
-    /// Closes a level that was opened on the slow path, and appends what the call declared.
+    /// Closes the level at the tick `now` as a call, with what the call declared.
+    #[inline(always)]
+    pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &Work) {
+        let (ticks, children) = self.close(slab, now);
+        let meta = meta::call(self.index(), self.opened());
+        let mut due = slab.append_call(ticks, meta, children);
+        due |= work.append(slab, self.index(), self.opened(), now.saturating_sub(self.start));
+        if due {
+            slab.settle(now);
+        }
+    }
+
+    /// Closes a level that was opened on the slow path, as a call that declared this.
     #[cold]
     #[inline(never)]
-    pub(super) fn close_slow(
-        self,
-        flops: u64,
-        bytes: u64,
-        tokens: u64,
-        elements: u64,
-        budget_ns: u64,
-    ) {
-        let work = Work {
-            flops,
-            bytes,
-            tokens,
-            elements,
-            budget_ns,
-        };
+    pub(super) fn close_slow(self, flops: u64, bytes: u64, tokens: u64, elements: u64, budget_ns: u64) {
         let Some(slab) = self.slow else { return };
         mode::synchronize_if_eager();
-        let now = clock::any_ticks();
-        self.close(slab, now, work.over(now.saturating_sub(self.start)));
-        work.append(slab, self.meta);
-        slab.fold_if_due(now);
+        let work = Work { flops, bytes, tokens, elements, budget_ns };
+        self.close_call(slab, clock::any_ticks(), &work);
     }
 }
 
-/// Marks the brick as open and begins a new sum of children: the one before.
+/// Marks the brick as open: the children's time so far.
 #[inline(always)]
-fn enter(slab: &Slab, meta: u64) -> u64 {
-    slab.state(meta::index(meta)).store(state::OPEN, Relaxed);
-    let above = slab.children.get();
-    slab.children.set(0);
-    above
+fn enter(slab: &Slab, index: u16) -> u64 {
+    slab.state(index).store(state::OPEN, Relaxed);
+    slab.children.get()
 }

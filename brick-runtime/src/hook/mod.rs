@@ -21,8 +21,9 @@ pub use self::verdict::{Post, Verdict};
 use self::work::Work;
 use crate::clock;
 use crate::contract::Amount;
-use crate::scope::{LayerScope, layer_scope};
-use crate::slab::{Slab, meta};
+use crate::scope::LayerScope;
+use crate::slab::Slab;
+use crate::slab::meta::Kind;
 
 /// A call that is about to start: takes what it declares of itself.
 #[derive(Debug)]
@@ -95,12 +96,12 @@ impl Entry {
     #[inline(always)]
     pub fn start(self) -> Guard {
         let Entry { site, work, layer } = self;
-        let layer = layer.map(layer_scope);
+        let layer_before = layer.map(LayerScope::enter);
         Guard {
             site,
             level: Level::open(site),
             work,
-            layer,
+            layer_before,
             here: PhantomData,
         }
     }
@@ -118,7 +119,9 @@ pub struct Guard {
     site: &'static Site,
     level: Level,
     work: Work,
-    layer: Option<LayerScope>,
+    /// What `LayerScope::enter` gave, if the call has a layer of its own. No field here has a
+    /// destructor: that of the guard would not be inlined, and the guard live in memory.
+    layer_before: Option<Option<u64>>,
     /// A slab has one writer: a guard stays on its thread.
     here: PhantomData<*const ()>,
 }
@@ -127,25 +130,15 @@ impl Guard {
     /// Reads the clock and records the call.
     #[inline(always)]
     pub fn exit(self) -> Post {
-        let mut guard = std::mem::ManuallyDrop::new(self);
+        let guard = std::mem::ManuallyDrop::new(self);
         let (level, work) = (guard.level, guard.work);
         if let Some(slab) = level.fast {
-            let now = clock::ticks();
-            let due = level.close(slab, now, work.over(now.saturating_sub(level.start)));
-            if due | work.append(slab, level.meta) {
-                slab.fold_if_due(now);
-            }
+            level.close_call(slab, clock::ticks(), &work);
         } else {
             // Word by word, so that `work` has no address and can be constant.
-            level.close_slow(
-                work.flops,
-                work.bytes,
-                work.tokens,
-                work.elements,
-                work.budget_ns,
-            );
+            level.close_slow(work.flops, work.bytes, work.tokens, work.elements, work.budget_ns);
         }
-        Post::new(guard.site, level.meta, guard.layer.take())
+        Post::new(guard.site, level.index(), guard.layer_before.map(LayerScope::resume))
     }
 
     /// The call ends where this is dropped, as a panic only if the thread is panicking: for a
@@ -159,20 +152,29 @@ impl Guard {
 impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(slab) = self.level.slab() {
-            unwound(slab, self.level);
-        }
+        let Level { index, opened, above, start, .. } = self.level;
+        unwound(self.level.slab(), index, opened, above, start, self.layer_before);
     }
 }
 
-/// Records a call that ended by a panic: by value, so that no guard has to live in memory.
+/// Records a call that ended by a panic. Word by word, so that no guard has to live in memory.
 #[cold]
 #[inline(never)]
-fn unwound(slab: &Slab, level: Level) {
+fn unwound(
+    slab: Option<&'static Slab>,
+    index: u64,
+    opened: u64,
+    above: u64,
+    start: u64,
+    layer_before: Option<Option<u64>>,
+) {
+    let _layer = layer_before.map(LayerScope::resume);
+    let Some(slab) = slab else { return };
+    let level = Level { fast: Some(slab), slow: None, index, opened, above, start };
     let now = clock::any_ticks();
-    if level.close(slab, now, meta::PANIC) {
-        slab.fold_if_due(now);
-    }
+    level.close_call(slab, now, &Work::NONE);
+    slab.append(Kind::Panic, level.index(), 1);
+    slab.settle(now);
 }
 
 /// A running call that ends with its scope.

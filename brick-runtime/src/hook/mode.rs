@@ -64,6 +64,7 @@ fn set(bit: u8, on: bool) {
     } else {
         MODE.fetch_and(!bit, Relaxed)
     };
+    slab::set_gates();
 }
 
 /// Waits for the device where every brick does.

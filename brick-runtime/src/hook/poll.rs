@@ -9,12 +9,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::level::Level;
-use super::work::{Work, append};
+use super::work::Work;
 use super::{Post, Site, mode};
 use crate::clock;
 use crate::scope::layer_scope;
-use crate::slab::meta::{self, Kind};
-use crate::slab::{Entry, Slab};
+use crate::slab::Slab;
+use crate::slab::meta::{Kind, state};
 
 /// An async call that is about to start.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl AsyncCall {
 /// How far a call has come.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Tick and meta word of the first poll: the call is recursive if that was.
-    first: Option<(u64, u64)>,
+    /// Tick of the first poll, and the brick's state then: the call is recursive if that was.
+    first: Option<(u64, u8)>,
     busy: u64,
     /// A poll went unrecorded: its time is not known, so neither is the call's.
     gap: bool,
@@ -91,7 +91,7 @@ impl<F: Future> Future for Running<F> {
             progress.done = poll.is_ready();
             return poll.map(|output| (output, Post::of_async(call.site, 0, call.layer)));
         };
-        progress.first.get_or_insert((level.start, level.meta));
+        progress.first.get_or_insert((level.start, level.opened()));
         let open = OpenPoll {
             slab,
             level,
@@ -102,8 +102,8 @@ impl<F: Future> Future for Running<F> {
         let now = open.close();
         poll.map(|output| {
             progress.done = true;
-            finish(slab, now, progress, &call.work, 0);
-            (output, Post::of_async(call.site, level.meta, call.layer))
+            finish(slab, level.index(), now, progress, &call.work, false);
+            (output, Post::of_async(call.site, level.index(), call.layer))
         })
     }
 }
@@ -127,10 +127,11 @@ impl OpenPoll<'_> {
     fn record(&mut self) -> u64 {
         let now = clock::any_ticks();
         self.progress.busy += now.saturating_sub(self.level.start);
-        let kind = meta::of(Kind::Poll, meta::index(self.level.meta));
-        if self.level.close(self.slab, now, kind) {
-            self.slab.fold_if_due(now);
-        }
+        let (ticks, children) = self.level.close(self.slab, now);
+        let index = self.level.index();
+        self.slab.append(Kind::Poll, index, ticks);
+        self.slab.append(Kind::PollChildren, index, children);
+        self.slab.settle(now);
         now
     }
 }
@@ -140,41 +141,29 @@ impl Drop for OpenPoll<'_> {
     fn drop(&mut self) {
         let now = self.record();
         self.progress.done = true;
-        finish(self.slab, now, self.progress, &Work::NONE, meta::PANIC);
+        finish(self.slab, self.level.index(), now, self.progress, &Work::NONE, true);
     }
 }
 
 /// Records a call that came to its end, on the thread of its last poll.
-fn finish(slab: &Slab, now: u64, progress: &Progress, work: &Work, flags: u64) {
-    let (Some((since, call)), false) = (progress.first, progress.gap) else {
-        return;
-    };
-    let meta =
-        call | meta::of(Kind::AsyncCall, meta::index(call)) | flags | work.over(progress.busy);
-    slab.append(Entry {
-        amount: progress.busy,
-        children: 0,
-        meta,
-    });
-    work.append(slab, call);
-    append(slab, Kind::Latency, call, now.saturating_sub(since));
-    slab.fold_if_due(now);
+fn finish(slab: &Slab, index: u16, now: u64, progress: &Progress, work: &Work, panicked: bool) {
+    let (Some((since, opened)), false) = (progress.first, progress.gap) else { return };
+    let kind = if opened == state::OPEN { Kind::InnerAsyncCall } else { Kind::AsyncCall };
+    slab.append(kind, index, progress.busy);
+    if panicked {
+        slab.append(Kind::Panic, index, 1);
+    }
+    work.append(slab, index, opened, progress.busy);
+    slab.append(Kind::Latency, index, now.saturating_sub(since));
+    slab.settle(now);
 }
 
 impl<F> Drop for Running<F> {
     fn drop(&mut self) {
-        let Progress {
-            first: Some(_),
-            done: false,
-            busy,
-            ..
-        } = self.progress
-        else {
-            return;
-        };
-        if let Some((slab, call)) = self.call.site.find_slow() {
-            append(slab, Kind::Cancelled, call, busy);
-            slab.fold_if_due(clock::any_ticks());
+        let Progress { first: Some(_), done: false, .. } = self.progress else { return };
+        if let Some((slab, index, _)) = self.call.site.find_slow() {
+            slab.append(Kind::Cancelled, index, 1);
+            slab.settle(clock::any_ticks());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use super::mode;
 use crate::claim;
 use crate::registry::BrickInfo;
-use crate::slab::meta::{self, state};
+use crate::slab::meta::state;
 use crate::slab::{self, Slab, sites};
 
 /// One annotated function: a static in its body.
@@ -78,7 +78,7 @@ impl Site {
 
     /// The usual case: the mode is plain, and the thread's slab knows the brick.
     #[inline(always)]
-    pub(super) fn find_fast(&'static self) -> Option<(&'static Slab, u64)> {
+    pub(super) fn find_fast(&'static self) -> Option<(&'static Slab, u16, u8)> {
         let slab = slab::current();
         if slab.open.load(Relaxed) == 0 {
             return None;
@@ -88,12 +88,12 @@ impl Site {
         if opened == state::ABSENT {
             return None;
         }
-        Some((slab, meta::call(index, opened)))
+        Some((slab, index, opened))
     }
 
-    /// The slab and meta word of a call where it takes more than a look; `None` where
+    /// The slab, index and state for a call where it takes more than a look; `None` where
     /// it is not to be recorded, or cannot.
-    pub(super) fn find_slow(&'static self) -> Option<(&'static Slab, u64)> {
+    pub(super) fn find_slow(&'static self) -> Option<(&'static Slab, u16, u8)> {
         // Below, an allocator may run, and be a brick itself.
         thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
         if INSIDE.replace(true) {
@@ -105,7 +105,7 @@ impl Site {
         found
     }
 
-    fn look(&'static self) -> Option<(&'static Slab, u64)> {
+    fn look(&'static self) -> Option<(&'static Slab, u16, u8)> {
         if !mode::enabled() {
             return None;
         }
@@ -115,6 +115,6 @@ impl Site {
         };
         self.index.store(index, Relaxed);
         let slab = slab?;
-        Some((slab, meta::call(index, slab.state(index).load(Relaxed))))
+        Some((slab, index, slab.state(index).load(Relaxed)))
     }
 }

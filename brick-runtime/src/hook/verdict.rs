@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::{Entry, Site};
 use crate::contract::{Check, Checker, Fault, Found, Rules, TensorStats, Violation, apply, every};
 use crate::scope::{LayerScope, current_layer};
-use crate::slab::meta::{self, Kind};
-use crate::slab::{self, Slab};
+use crate::slab::meta::Kind;
+use crate::slab::{self, Slab, sites};
 
 /// A precondition that does not hold.
 #[cold]
@@ -26,7 +26,7 @@ pub(super) fn required(entry: &Entry, text: &'static str) {
 #[derive(Debug)]
 pub struct Post {
     site: &'static Site,
-    meta: u64,
+    index: u16,
     /// Keeps the call's layer open while its results are checked.
     _scope: Option<LayerScope>,
     /// The layer of an async call, which had none open between its polls.
@@ -35,19 +35,19 @@ pub struct Post {
 
 impl Post {
     #[inline(always)]
-    pub(super) fn new(site: &'static Site, meta: u64, scope: Option<LayerScope>) -> Post {
+    pub(super) fn new(site: &'static Site, index: u16, scope: Option<LayerScope>) -> Post {
         Post {
             site,
-            meta,
+            index,
             _scope: scope,
             layer: None,
         }
     }
 
-    pub(super) fn of_async(site: &'static Site, meta: u64, layer: Option<u64>) -> Post {
+    pub(super) fn of_async(site: &'static Site, index: u16, layer: Option<u64>) -> Post {
         Post {
             site,
-            meta,
+            index,
             _scope: None,
             layer,
         }
@@ -57,7 +57,7 @@ impl Post {
     #[inline(always)]
     pub fn checks(self) -> Option<Verdict> {
         let slab = slab::owned();
-        let index = meta::index(self.meta);
+        let index = self.index;
         match (every(index), slab) {
             (0, _) => return None,
             (1, _) | (_, None) => {}
@@ -72,7 +72,7 @@ impl Post {
 
     /// Runs `checks` as those of this call: their time is accounted as such.
     pub(crate) fn timed<R>(self, checks: impl FnOnce() -> R) -> R {
-        let _time = CheckTime::start(slab::owned(), meta::index(self.meta));
+        let _time = CheckTime::start(slab::owned(), self.index);
         checks()
     }
 }
@@ -88,7 +88,7 @@ pub struct Verdict {
 impl Verdict {
     #[inline]
     fn open(post: Post, slab: Option<&'static Slab>) -> Verdict {
-        let time = CheckTime::start(slab, meta::index(post.meta));
+        let time = CheckTime::start(slab, post.index);
         Verdict {
             post,
             time,
@@ -165,7 +165,7 @@ impl CheckTime {
     #[inline]
     fn start(slab: Option<&'static Slab>, index: u16) -> CheckTime {
         // A call that is not recorded has no place for its checks either.
-        let slab = slab.filter(|_| index != slab::sites::UNREGISTERED);
+        let slab = slab.filter(|_| index != sites::UNREGISTERED);
         let above = slab.map_or(0, |slab| slab.children.get());
         let start = slab.map_or(0, Slab::now);
         CheckTime {
@@ -186,13 +186,8 @@ impl Drop for CheckTime {
             let now = slab.now();
             let amount = now.wrapping_sub(self.start);
             slab.children.set(self.above.wrapping_add(amount));
-            let meta = meta::of(Kind::Check, self.index);
-            if slab.append(slab::Entry {
-                amount,
-                children: 0,
-                meta,
-            }) {
-                slab.fold_if_due(now);
+            if slab.append(Kind::Check, self.index, amount) {
+                slab.settle(now);
             }
         }
     }

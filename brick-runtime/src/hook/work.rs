@@ -1,8 +1,8 @@
 //! What a call declares of itself.
 
 use crate::clock;
-use crate::slab::meta::{self, Kind};
-use crate::slab::{self, Slab};
+use crate::slab::Slab;
+use crate::slab::meta::{Kind, state};
 
 /// What a call declares of itself. Zero is "nothing", and costs nothing when constant.
 #[derive(Clone, Copy, Debug)]
@@ -24,16 +24,9 @@ impl Work {
         budget_ns: u64::MAX,
     };
 
-    /// The flag of a call that took longer than the budget it computed.
+    /// Appends what was declared by a call that took `ticks`; true when the log is due.
     #[inline(always)]
-    pub(super) fn over(&self, ticks: u64) -> u64 {
-        let over = self.budget_ns < u64::MAX && ticks > clock::from_ns(self.budget_ns);
-        if over { meta::OVER } else { 0 }
-    }
-
-    /// Appends what was declared; true when the log is due.
-    #[inline(always)]
-    pub(super) fn append(&self, slab: &Slab, call: u64) -> bool {
+    pub(super) fn append(&self, slab: &Slab, index: u16, opened: u8, ticks: u64) -> bool {
         let mut due = false;
         for (amount, kind) in [
             (self.flops, Kind::Flops),
@@ -42,22 +35,17 @@ impl Work {
             (self.elements, Kind::Elements),
         ] {
             if amount != 0 {
-                due |= append(slab, kind, call, amount);
+                due |= slab.append(kind, index, amount);
             }
         }
-        if self.budget_ns < u64::MAX && !meta::is_recursive(call) {
-            due |= append(slab, Kind::Budget, call, clock::from_ns(self.budget_ns));
+        // A recursive call is in no time, and so in no budget.
+        if self.budget_ns < u64::MAX && opened == state::IDLE {
+            let budget = clock::from_ns(self.budget_ns);
+            due |= slab.append(Kind::Budget, index, budget);
+            if ticks > budget {
+                due |= slab.append(Kind::Over, index, 1);
+            }
         }
         due
     }
-}
-
-/// Appends an entry of another kind for the brick of `call`; true when the log is due.
-#[inline(always)]
-pub(super) fn append(slab: &Slab, kind: Kind, call: u64, amount: u64) -> bool {
-    slab.append(slab::Entry {
-        amount,
-        children: 0,
-        meta: meta::of(kind, meta::index(call)),
-    })
 }

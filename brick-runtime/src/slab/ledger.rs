@@ -6,7 +6,7 @@
 //!
 //! Folding is most of what a call costs after its two clock reads. A kernel is mostly called
 //! many times in a row, so calls of one brick are taken as a run: their statistics are summed in
-//! registers, two or four ticks at a time, and added to the slot once.
+//! registers (see `lanes`) and added to the slot once.
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::mem::offset_of;
@@ -17,14 +17,19 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use super::lanes::Lanes;
 use super::log::{Entries, Entry, Sink};
-use super::meta::{self, Kind};
-use crate::histogram::{BUCKETS, LIMIT, bucket, bucket_of_float};
+use super::meta::{self, Kind, state};
+use super::run::Run;
+use crate::histogram::{BUCKETS, bucket};
 
 /// Bricks that can be told apart in one process; calls of any beyond are counted as dropped.
 pub(crate) const MAX_BRICKS: usize = 2048;
 /// Layers that are told apart; the last one also takes all above it.
 pub(crate) const MAX_LAYERS: usize = 128;
+
+/// Calls that wait in a slot: the fixed cost of summing them is shared by so many.
+const WAITING: usize = 32;
 
 /// A counter with one writer.
 #[derive(Debug)]
@@ -86,80 +91,6 @@ impl Spread {
     }
 }
 
-/// Some durations taken together; at least one.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    count: u64,
-    total: u64,
-    min: u64,
-    max: u64,
-    /// Sum of squares. As a float: exact sums need a 128-bit multiply each, and the error of a
-    /// sum of squares (1e-16) is far below what a deviation is read for.
-    squares: f64,
-}
-
-impl Run {
-    fn one(ticks: u64) -> Run {
-        let float = ticks as f64;
-        Run {
-            count: 1,
-            total: ticks,
-            min: ticks,
-            max: ticks,
-            squares: float * float,
-        }
-    }
-}
-
-/// The statistics of a run, in registers: four lanes, so that they are summed two at a time and
-/// no addition waits for the one before.
-#[derive(Clone, Copy, Debug)]
-struct Lanes {
-    total: [f64; 4],
-    squares: [f64; 4],
-    min: [f64; 4],
-    max: [f64; 4],
-}
-
-impl Lanes {
-    const EMPTY: Lanes = Lanes {
-        total: [0.0; 4],
-        squares: [0.0; 4],
-        min: [f64::INFINITY; 4],
-        max: [0.0; 4],
-    };
-
-    /// Takes in four ticks, all below [`LIMIT`].
-    #[inline(always)]
-    fn add(&mut self, ticks: [f64; 4]) {
-        for (i, t) in ticks.into_iter().enumerate() {
-            // Whole numbers below 2⁵³: the sum is exact.
-            self.total[i] += t;
-            self.squares[i] += t * t;
-            self.min[i] = if t < self.min[i] { t } else { self.min[i] };
-            self.max[i] = if t > self.max[i] { t } else { self.max[i] };
-        }
-    }
-
-    fn run(self, count: u64) -> Run {
-        Run {
-            count,
-            total: self.total.iter().sum::<f64>() as u64,
-            min: self.min.into_iter().fold(f64::INFINITY, f64::min) as u64,
-            max: self.max.into_iter().fold(0.0, f64::max) as u64,
-            squares: self.squares.iter().sum(),
-        }
-    }
-}
-
-/// `ticks as f64` for ticks below 2⁵², in two instructions that take two at a time: SSE2 has no
-/// conversion from 64-bit integers.
-#[inline(always)]
-fn float_of(ticks: u64) -> f64 {
-    const TWO_52: u64 = 0x4330_0000_0000_0000;
-    f64::from_bits(ticks | TWO_52) - f64::from_bits(TWO_52)
-}
-
 /// What one thread knows of one brick.
 #[derive(Debug)]
 #[repr(C)]
@@ -173,6 +104,11 @@ pub(crate) struct Slot {
     pub(crate) squares: Cell64,
     /// Self time of all calls and polls.
     pub(crate) own: Cell64,
+    /// Calls that wait until there are enough to be summed in vectors, and the layer they were
+    /// made in.
+    waiting: [Cell64; WAITING],
+    waiting_count: Cell64,
+    waiting_layer: Cell64,
     pub(crate) over_budget: Cell64,
     pub(crate) recursive: Cell64,
     pub(crate) panics: Cell64,
@@ -185,54 +121,93 @@ pub(crate) struct Slot {
     pub(crate) budgets: Cell64,
     pub(crate) checks: Spread,
     pub(crate) latency: Spread,
-    /// Outermost calls by duration; their number is the sum of the buckets.
-    pub(crate) histogram: [Cell64; BUCKETS],
+    /// Outermost calls by duration; their number is the sum of the buckets of both.
+    pub(crate) histogram: [[Cell64; BUCKETS]; 2],
     pub(crate) layers: [Spread; MAX_LAYERS],
 }
 
 impl Slot {
-    /// The plain calls of this brick that `entries` begins with, as far as they can be taken
-    /// four at a time: how many that is.
+    /// Calls of this brick, as far as they can be taken eight at a time: how many that is. The
+    /// first eight are all plain and of the same meta.
     #[inline]
-    fn run(&self, entries: Entries<'_>, layer: u64) -> usize {
-        let (mut lanes, mut own, mut n) = (Lanes::EMPTY, 0u64, 0);
-        let fours = entries.amounts.as_chunks::<4>().0.iter();
-        let fours = fours.zip(entries.children.as_chunks::<4>().0);
-        let mut meta = None;
-        for ((ticks, children), metas) in fours.zip(entries.metas.as_chunks::<4>().0) {
-            // Word by word, as they were written: a wider load would have to wait until the
-            // stores have left the store buffer.
-            let (ticks, metas) = (ticks.each_ref().map(get), metas.each_ref().map(get));
-            let first = *meta.get_or_insert(metas[0]);
-            let alike = metas.iter().fold(0, |different, m| different | (m ^ first)) == 0;
-            if !alike || ticks.iter().fold(0, |all, t| all | t) >= LIMIT {
+    fn calls(&self, ticks: &[u64], metas: &[u16], layer: u64) -> usize {
+        let eights = ticks.as_chunks::<8>().0.iter().zip(metas.as_chunks::<8>().0);
+        let (mut lanes, mut n) = (Lanes::new(), 0);
+        for (ticks, eight) in eights {
+            if *eight != [metas[0]; 8] || !self.eight(&mut lanes, ticks) {
                 break;
             }
-            let sum = |sum: u64, word: u64| sum.wrapping_add(word);
-            own = own.wrapping_add(ticks.into_iter().fold(0, sum));
-            own = own.wrapping_sub(children.iter().map(get).fold(0, sum));
-            let floats = ticks.map(float_of);
-            lanes.add(floats);
-            for float in floats {
-                self.histogram
-                    .get(bucket_of_float(float))
-                    .unwrap_or(&self.histogram[0])
-                    .add(1);
-            }
-            n += 4;
+            n += 8;
         }
         if n > 0 {
-            let run = lanes.run(n as u64);
-            self.own.add(own);
-            if run.max > self.budget.get() {
-                let over = entries.amounts[..n]
-                    .iter()
-                    .filter(|t| get(t) > self.budget.get());
-                self.over_budget.add(over.count() as u64);
-            }
-            self.add(run, layer);
+            self.run(lanes.run(n as u64), layer);
         }
         n
+    }
+
+    /// Eight calls into `lanes` and the histogram, if they fit.
+    #[inline(always)]
+    fn eight(&self, lanes: &mut Lanes, ticks: &[u64; 8]) -> bool {
+        let Some(buckets) = lanes.add(ticks) else { return false };
+        // Two histograms by turns: an increment waits for the one before of the same bucket.
+        for (i, bucket) in buckets.0.into_iter().enumerate() {
+            // SAFETY: `Buckets` are below `BUCKETS`.
+            unsafe { self.histogram[i % 2].get_unchecked(bucket) }.add(1);
+        }
+        let budget = self.budget.get();
+        if budget != u64::MAX {
+            self.over_budget.add(ticks.iter().filter(|&&t| t > budget).count() as u64);
+        }
+        true
+    }
+
+    #[inline]
+    fn run(&self, run: Run, layer: u64) {
+        self.own.add(run.total);
+        self.add(run, layer);
+    }
+
+    /// One outermost call, put aside until there are enough.
+    #[inline]
+    fn put(&self, ticks: u64, layer: u64) {
+        if self.waiting_layer.get() != layer {
+            self.settle();
+            self.waiting_layer.set(layer);
+        }
+        let n = self.waiting_count.get() as usize % WAITING;
+        self.waiting[n].set(ticks);
+        self.waiting_count.set(n as u64 + 1);
+        if n + 1 == WAITING {
+            self.take_waiting(layer);
+        }
+    }
+
+    /// Counts all the calls that there is room for.
+    #[inline(never)]
+    fn take_waiting(&self, layer: u64) {
+        // SAFETY: a `Cell64` has the layout of `u64`, and only the caller writes the slot.
+        let ticks = unsafe { &*(&raw const self.waiting).cast::<[u64; WAITING]>() };
+        let (mut lanes, mut n) = (Lanes::new(), 0);
+        for eight in ticks.as_chunks::<8>().0 {
+            if self.eight(&mut lanes, eight) {
+                n += 8;
+            } else {
+                eight.iter().for_each(|&ticks| self.call(ticks, layer));
+            }
+        }
+        if n > 0 {
+            self.run(lanes.run(n), layer);
+        }
+        self.waiting_count.set(0);
+    }
+
+    /// Counts the calls that were put aside.
+    fn settle(&self) {
+        let (n, layer) = (self.waiting_count.get(), self.waiting_layer.get());
+        for waiting in self.waiting.iter().take(n as usize) {
+            self.call(waiting.get(), layer);
+        }
+        self.waiting_count.set(0);
     }
 
     /// One outermost call that ended.
@@ -240,7 +215,8 @@ impl Slot {
     fn call(&self, ticks: u64, layer: u64) {
         // Below zero, if the processors' counters disagree and the thread moved.
         let ticks = if (ticks as i64) < 0 { 0 } else { ticks };
-        self.histogram[bucket(ticks)].add(1);
+        self.own.add(ticks);
+        self.histogram[0][bucket(ticks)].add(1);
         self.over_budget.add((ticks > self.budget.get()).into());
         self.add(Run::one(ticks), layer);
     }
@@ -270,10 +246,13 @@ impl Slot {
         };
         copy(0..header);
         copy(layers..words.len());
-        self.histogram.iter().for_each(|b| b.set(0));
+        self.histogram.as_flattened().iter().for_each(|b| b.set(0));
         // A torn copy may see any minimum and maximum: `bucket` keeps them in bounds.
-        for b in bucket(!self.min_inverted.get())..=bucket(self.max.get()) {
-            self.histogram[b].set(from.histogram[b].get());
+        let filled = bucket(!self.min_inverted.get())..=bucket(self.max.get());
+        for (to, from) in self.histogram.iter().zip(&from.histogram) {
+            for b in filled.clone() {
+                to[b].set(from[b].get());
+            }
         }
     }
 
@@ -330,59 +309,74 @@ impl Ledger {
         slot
     }
 
-    /// Counts an entry that is more than a plain call.
-    fn special(
-        &self,
-        Entry {
-            amount,
-            children,
-            meta,
-        }: Entry,
-    ) {
-        match Kind::of(meta) {
+    /// A run of calls, all of the same meta to begin with: how many were taken.
+    #[inline]
+    fn calls(&self, ticks: &[u64], metas: &[u16]) -> usize {
+        match self.slot(meta::index(metas[0])) {
+            Some(slot) if meta::is_plain(metas[0]) => slot.calls(ticks, metas, self.layer.get()),
+            _ => 0,
+        }
+    }
+
+    /// Counts one entry.
+    #[inline(always)]
+    fn one(&self, amount: u64, meta: u16, detail: &AtomicU64) {
+        if meta == meta::OTHER {
+            return self.other(amount, detail.load(Relaxed));
+        }
+        let Some(slot) = self.slot(meta::index(meta)) else { return };
+        if !meta::is_plain(meta) {
+            if meta & meta::CHILDREN != 0 {
+                slot.own.add(detail.load(Relaxed).wrapping_neg());
+            }
+            if meta::opened(meta) == state::OPEN {
+                // In the outermost call's time already; its own time is still its own.
+                slot.recursive.add(1);
+                slot.own.add(amount);
+                return;
+            }
+        }
+        slot.put(amount, self.layer.get());
+    }
+
+    /// Counts an entry that is no call.
+    fn other(&self, amount: u64, detail: u64) {
+        let (kind, index) = meta::detail(detail);
+        match kind {
             Kind::Layer => return self.layer.set(amount),
             Kind::Fold => return self.folds.add(Run::one(amount)),
             _ => {}
         }
-        let Some(slot) = self.slot(meta::index(meta)) else {
-            return;
-        };
-        if meta & meta::PANIC != 0 {
-            slot.panics.add(1);
-        }
-        let own = amount.wrapping_sub(children);
-        match Kind::of(meta) {
-            Kind::Call => {
-                slot.own.add(own);
-                self.outermost(slot, amount, meta);
-            }
-            Kind::AsyncCall => self.outermost(slot, amount, meta),
-            Kind::Poll => {
-                slot.polls.add(1);
-                slot.own.add(own);
-            }
+        let Some(slot) = self.slot(index) else { return };
+        match kind {
+            Kind::Panic => slot.panics.add(1),
+            Kind::Over => slot.over_budget.add(1),
             Kind::Flops => slot.flops.add(amount),
             Kind::Bytes => slot.bytes.add(amount),
             Kind::Tokens => slot.tokens.add(amount),
             Kind::Elements => slot.elements.add(amount),
             Kind::Budget => slot.budgets.add(amount),
             Kind::Check => slot.checks.add(Run::one(amount)),
+            Kind::Poll => {
+                slot.polls.add(1);
+                slot.own.add(amount);
+            }
+            Kind::PollChildren => slot.own.add(amount.wrapping_neg()),
+            Kind::AsyncCall => {
+                slot.call(amount, self.layer.get());
+                // The polls' already.
+                slot.own.add(amount.wrapping_neg());
+            }
+            Kind::InnerAsyncCall => slot.recursive.add(1),
             Kind::Latency => slot.latency.add(Run::one(amount)),
             Kind::Cancelled => slot.cancelled.add(1),
             Kind::Fold | Kind::Layer => {}
         }
     }
 
-    /// A call that may be recursive: its time is in the outermost call's already.
-    fn outermost(&self, slot: &Slot, ticks: u64, meta: u64) {
-        if meta::is_recursive(meta) {
-            slot.recursive.add(1);
-            return;
-        }
-        slot.call(ticks, self.layer.get());
-        if meta & meta::OVER != 0 {
-            slot.over_budget.add(1);
-        }
+    /// Counts the calls that were put aside.
+    pub(crate) fn settle(&self) {
+        (0..MAX_BRICKS as u16).filter_map(|i| self.slot(i)).for_each(Slot::settle);
     }
 
     /// Copies `from`, without its counts where `counts` is false.
@@ -408,58 +402,45 @@ impl Sink for Ledger {
     /// The layer stays: it is where the thread is, not what it did.
     fn clear(&self) {
         self.folds.clear();
-        (0..MAX_BRICKS as u16)
-            .filter_map(|i| self.slot(i))
-            .for_each(Slot::clear);
+        (0..MAX_BRICKS as u16).filter_map(|i| self.slot(i)).for_each(Slot::clear);
     }
 
     fn skip(&self, entries: Entries<'_>) {
-        for (amount, meta) in entries.amounts.iter().zip(entries.metas) {
-            if Kind::of(meta.load(Relaxed)) == Kind::Layer {
-                self.layer.set(amount.load(Relaxed));
+        for i in 0..entries.metas.len() {
+            let Entry { amount, meta, detail } = entries.get(i);
+            if meta == meta::OTHER && meta::detail(detail).0 == Kind::Layer {
+                self.layer.set(amount);
             }
         }
     }
 
     fn apply(&self, entries: Entries<'_>) {
+        // SAFETY: `AtomicU64` has the layout of `u64`, and nobody writes them meanwhile (`Sink`).
+        let ticks = unsafe { std::slice::from_raw_parts(entries.amounts.as_ptr().cast(), entries.amounts.len()) };
+        // SAFETY: likewise.
+        let metas = unsafe { std::slice::from_raw_parts(entries.metas.as_ptr().cast(), entries.metas.len()) };
+        let details = entries.details;
         let mut i = 0;
-        while i < entries.metas.len() {
-            let Entry {
-                amount,
-                children,
-                meta,
-            } = entries.get(i);
-            let slot = if meta::is_plain(meta) {
-                self.slot(meta::index(meta))
-            } else {
-                None
-            };
-            let Some(slot) = slot else {
-                self.special(Entry {
-                    amount,
-                    children,
-                    meta,
-                });
+        while i < metas.len() {
+            if metas[i] == meta::OTHER {
+                self.other(ticks[i], details[i].load(Relaxed));
                 i += 1;
                 continue;
-            };
-            let layer = self.layer.get();
-            i += match slot.run(entries.from(i), layer) {
-                0 => {
-                    slot.own.add(amount.wrapping_sub(children));
-                    slot.call(amount, layer);
-                    1
+            }
+            if let Some(eight) = metas[i..].first_chunk::<8>() {
+                if *eight == [metas[i]; 8] {
+                    i += self.calls(&ticks[i..], &metas[i..]);
                 }
-                n => n,
-            };
+            }
+            // At most eight one by one: then there may be a run again.
+            let some = i..(i + 8).min(metas.len());
+            i = some.end;
+            let words = ticks[some.clone()].iter().zip(&metas[some.clone()]);
+            for ((&ticks, &meta), detail) in words.zip(&details[some]) {
+                self.one(ticks, meta, detail);
+            }
         }
     }
-}
-
-/// A word of the log.
-#[inline(always)]
-fn get(word: &AtomicU64) -> u64 {
-    word.load(Relaxed)
 }
 
 /// Zeroed memory for a `T`, never freed. From the system allocator: the program's own may be

@@ -1,6 +1,6 @@
 //! The log: what one thread writes for each call, and how others read it meanwhile.
 //!
-//! One thread (the owner) appends entries of three words and, when enough are pending, folds them
+//! One thread (the owner) appends entries and, when enough are pending, folds them
 //! into a ledger. Any number of readers, one at a time, read ledger and pending entries
 //! together, without ever making the owner wait:
 //!
@@ -15,7 +15,7 @@
 //!   at its next fold; until then readers skip what lies before the mark.
 
 use crate::sync::{
-    AtomicU64,
+    AtomicU16, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -26,10 +26,7 @@ const MARK_LEN_BITS: u32 = 12;
 /// A single-writer log of at most `CAP` pending entries. All zeroes is a valid empty log.
 ///
 /// One array per word of an entry: an append then needs no arithmetic, and a fold can take
-/// several amounts at once. The arrays are kept `apart`: were they whole pages apart, the words
-/// of one entry would have the same low 12 bits of address, and the processor takes a load
-/// for dependent on every store in flight that looks like it (4 KiB aliasing; 1.6 ns per call,
-/// measured).
+/// several entries at once.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Log<const CAP: usize> {
@@ -40,49 +37,43 @@ pub(crate) struct Log<const CAP: usize> {
     pub(super) reset_done: AtomicU64,
     /// Mostly ticks.
     pub(super) amounts: [AtomicU64; CAP],
+    /// See [`APART`].
     pub(super) apart: [AtomicU64; APART],
-    /// Of a call: the ticks of the calls that it made.
-    pub(super) children: [AtomicU64; CAP],
-    pub(super) further_apart: [AtomicU64; APART],
-    /// What the amount is of (see `meta`).
-    pub(super) metas: [AtomicU64; CAP],
+    /// Which brick's call it is, or that it is no call (see `meta`).
+    pub(super) metas: [AtomicU16; CAP],
+    /// Of entries that need one (see `meta`); else what was there before.
+    pub(super) details: [AtomicU64; CAP],
 }
 
-/// Words between the arrays: as many entries as are usually pending.
-pub(super) const APART: usize = 64;
+/// Words between the arrays that every call writes: as many as are usually pending. Were they
+/// whole pages apart, two words of an entry would have the same low 12 bits of address, and
+/// the processor takes a load for dependent on every store in flight that looks like
+/// it (4 KiB aliasing: 1.6 ns per call, measured).
+pub(super) const APART: usize = 128;
 
 /// One entry of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) amount: u64,
-    pub(crate) children: u64,
-    pub(crate) meta: u64,
+    pub(crate) meta: u16,
+    pub(crate) detail: u64,
 }
 
-/// The words of some entries; each has `len` elements.
+/// The words of some entries, one slice each, of equal length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'a> {
     pub(crate) amounts: &'a [AtomicU64],
-    pub(crate) children: &'a [AtomicU64],
-    pub(crate) metas: &'a [AtomicU64],
+    pub(crate) metas: &'a [AtomicU16],
+    pub(crate) details: &'a [AtomicU64],
 }
 
-impl<'a> Entries<'a> {
+impl Entries<'_> {
     #[inline(always)]
     pub(crate) fn get(self, i: usize) -> Entry {
         Entry {
             amount: self.amounts[i].load(Relaxed),
-            children: self.children[i].load(Relaxed),
             meta: self.metas[i].load(Relaxed),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn from(self, i: usize) -> Entries<'a> {
-        Entries {
-            amounts: &self.amounts[i..],
-            children: &self.children[i..],
-            metas: &self.metas[i..],
+            detail: self.details[i].load(Relaxed),
         }
     }
 }
@@ -93,7 +84,7 @@ pub(crate) trait Sink {
     fn clear(&self);
     /// Entries from before the reset.
     fn skip(&self, entries: Entries<'_>);
-    /// Entries that count.
+    /// Entries that count. Nobody else may write them until this returns.
     fn apply(&self, entries: Entries<'_>);
 }
 
@@ -112,16 +103,19 @@ impl<const CAP: usize> Log<CAP> {
     /// Checked where it is used: a mark must be able to hold any length.
     const FITS: () = assert!(CAP.is_power_of_two() && CAP < 1 << MARK_LEN_BITS);
 
-    /// Owner: appends an entry and returns the new length. The caller folds before the log is
-    /// full.
+    /// Owner: appends an entry, and returns the new length. With a detail that is not 0, the
+    /// meta is `detailed`. The caller folds before the log is full.
     #[inline(always)]
-    pub(crate) fn append(&self, entry: Entry) -> u64 {
+    pub(crate) fn append(&self, amount: u64, meta: u16, detail: u64, detailed: u16) -> u64 {
         let n = self.len.load(Relaxed);
         // Never wraps, see the callers; spares the hot path a branch to a panic.
         let i = n as usize & (CAP - 1);
-        self.amounts[i].store(entry.amount, Relaxed);
-        self.children[i].store(entry.children, Relaxed);
-        self.metas[i].store(entry.meta, Relaxed);
+        self.amounts[i].store(amount, Relaxed);
+        self.metas[i].store(meta, Relaxed);
+        if detail != 0 {
+            self.metas[i].store(detailed, Relaxed);
+            self.details[i].store(detail, Relaxed);
+        }
         self.len.store(n + 1, Release);
         n + 1
     }
@@ -190,8 +184,8 @@ impl<const CAP: usize> Log<CAP> {
     fn entries(&self, from: usize, to: usize) -> Entries<'_> {
         Entries {
             amounts: &self.amounts[from..to],
-            children: &self.children[from..to],
             metas: &self.metas[from..to],
+            details: &self.details[from..to],
         }
     }
 

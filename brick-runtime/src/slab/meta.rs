@@ -1,12 +1,12 @@
-//! What a log entry is: its brick, kind and flags in one word.
+//! What a log entry is.
 //!
-//! ```text
-//! 31    26   25      24   23  20 19   18 17      16 15      0
-//! |      | over | panic |  kind |       | opened    | index  |
-//! ```
-//!
-//! `opened` is the brick's state when the call began (see `state`): the hot path
-//! puts it there as it is, and pays nothing to tell a recursive call from others.
+//! A call's `meta` is its brick's index and the state that the brick was in when the call began:
+//! `index | state << 11`. The hot path puts that together from what it has in hand, and
+//! pays nothing to tell a recursive call from others. A call that made others has
+//! [`CHILDREN`] set, and their ticks in its *detail*. Every other entry has the meta
+//! [`OTHER`], and says in its detail what it is of.
+
+use super::ledger::MAX_BRICKS;
 
 /// What a slab knows of a brick when a call begins.
 pub(crate) mod state {
@@ -18,21 +18,46 @@ pub(crate) mod state {
     pub(crate) const OPEN: u8 = 2;
 }
 
-const OPENED_SHIFT: u32 = 16;
-const KIND_SHIFT: u32 = 20;
-const KIND_MASK: u64 = 0xf << KIND_SHIFT;
+const STATE_SHIFT: u32 = MAX_BRICKS.ilog2();
 
-/// The call ended by a panic.
-pub(crate) const PANIC: u64 = 1 << 24;
-/// The call took longer than the budget that it had computed for itself.
-pub(crate) const OVER: u64 = 1 << 25;
+/// The entry's detail are the ticks of the calls that this call made.
+pub(crate) const CHILDREN: u16 = 1 << (STATE_SHIFT + 2);
 
-/// What an entry's amount is.
+/// The meta of entries that are no calls.
+pub(crate) const OTHER: u16 = 0;
+
+/// The meta of a call of the brick `index`, whose state was `opened` when it began.
+#[inline(always)]
+pub(crate) const fn call(index: u16, opened: u8) -> u16 {
+    index | (opened as u16) << STATE_SHIFT
+}
+
+/// The brick's index in a call's meta.
+#[inline(always)]
+pub(crate) const fn index(meta: u16) -> u16 {
+    meta & (MAX_BRICKS as u16 - 1)
+}
+
+/// The brick's state when the call began.
+#[inline(always)]
+pub(crate) const fn opened(meta: u16) -> u8 {
+    (meta >> STATE_SHIFT) as u8 & 0b11
+}
+
+/// An outermost call that made no others.
+#[inline(always)]
+pub(crate) const fn is_plain(meta: u16) -> bool {
+    meta >> STATE_SHIFT == state::IDLE as u16
+}
+
+/// What an entry that is no call is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
+#[repr(u8)]
 pub(crate) enum Kind {
-    /// Ticks of a call.
-    Call = 0,
+    /// The call that is logged before this ended by a panic.
+    Panic,
+    /// The call that is logged before this took longer than the budget it computed.
+    Over,
     /// Floating-point operations declared by a call.
     Flops,
     /// Bytes declared by a call.
@@ -47,11 +72,15 @@ pub(crate) enum Kind {
     Check,
     /// Ticks of one poll of an async call.
     Poll,
+    /// Ticks of the calls that a poll made.
+    PollChildren,
     /// Busy ticks of an async call, summed over its polls.
     AsyncCall,
+    /// The same of one that began inside another call of its brick.
+    InnerAsyncCall,
     /// Ticks from an async call's first poll to its end.
     Latency,
-    /// Busy ticks of an async call that was dropped before its end.
+    /// An async call that was dropped before its end.
     Cancelled,
     /// Ticks that folding the log took.
     Fold,
@@ -60,8 +89,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
-        Kind::Call,
+    const ALL: [Kind; 16] = [
+        Kind::Panic,
+        Kind::Over,
         Kind::Flops,
         Kind::Bytes,
         Kind::Tokens,
@@ -69,53 +99,26 @@ impl Kind {
         Kind::Budget,
         Kind::Check,
         Kind::Poll,
+        Kind::PollChildren,
         Kind::AsyncCall,
+        Kind::InnerAsyncCall,
         Kind::Latency,
         Kind::Cancelled,
         Kind::Fold,
         Kind::Layer,
     ];
 
-    /// The kind in a meta word.
-    pub(crate) fn of(meta: u64) -> Kind {
-        let kind = (meta & KIND_MASK) >> KIND_SHIFT;
-        *Kind::ALL.get(kind as usize).unwrap_or(&Kind::Call)
+    /// The detail of an entry of this kind, of the brick `index`; never 0.
+    #[inline(always)]
+    pub(crate) const fn of(self, index: u16) -> u64 {
+        index as u64 | (self as u64 + 1) << 16
     }
 }
 
-/// The meta word of a call of the brick `index`, whose state was `opened` when it began.
-#[inline(always)]
-pub(crate) const fn call(index: u16, opened: u8) -> u64 {
-    index as u64 | (opened as u64) << OPENED_SHIFT
-}
-
-/// The meta word of another entry of the brick `index`.
-#[inline(always)]
-pub(crate) const fn of(kind: Kind, index: u16) -> u64 {
-    index as u64 | (kind as u64) << KIND_SHIFT
-}
-
-/// The brick's index.
-#[inline(always)]
-pub(crate) const fn index(meta: u64) -> u16 {
-    meta as u16
-}
-
-/// Nothing but an outermost call that returned.
-#[inline(always)]
-pub(crate) const fn is_plain(meta: u64) -> bool {
-    meta >> OPENED_SHIFT == state::IDLE as u64
-}
-
-/// The call began while another of the same brick was open on the thread.
-pub(crate) const fn is_recursive(meta: u64) -> bool {
-    opened(meta) & 0b11 == state::OPEN
-}
-
-/// The brick's state when the call began, of a word made by [`call`].
-#[inline(always)]
-pub(crate) const fn opened(call: u64) -> u8 {
-    (call >> OPENED_SHIFT) as u8
+/// Kind and index in a detail.
+pub(crate) fn detail(detail: u64) -> (Kind, u16) {
+    let kind = (detail >> 16).wrapping_sub(1) as usize;
+    (Kind::ALL[kind % Kind::ALL.len()], detail as u16)
 }
 
 /// A layer's code: 0 is none.
@@ -135,18 +138,17 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch_each_other() {
-        let plain = call(2047, state::IDLE);
-        assert!(is_plain(plain) && !is_recursive(plain));
-        assert_eq!((index(plain), Kind::of(plain)), (2047, Kind::Call));
-        assert_eq!(opened(plain), state::IDLE);
-        let recursive = call(2047, state::OPEN) | PANIC | OVER;
-        assert!(is_recursive(recursive) && !is_plain(recursive));
-        assert_eq!((index(recursive), Kind::of(recursive)), (2047, Kind::Call));
-        assert!(!is_plain(plain | PANIC) && !is_plain(plain | OVER));
+        for state in [state::IDLE, state::OPEN] {
+            for i in [1, 77, MAX_BRICKS as u16 - 1] {
+                for meta in [call(i, state), call(i, state) | CHILDREN] {
+                    assert_eq!((index(meta), opened(meta)), (i, state));
+                    assert_ne!(meta, OTHER);
+                    assert_eq!(is_plain(meta), meta == call(i, state::IDLE));
+                }
+            }
+        }
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
-            let meta = of(kind, 77) | PANIC;
-            assert_eq!((kind as usize, Kind::of(meta), index(meta)), (i, kind, 77));
-            assert!(!is_plain(of(kind, 77)));
+            assert_eq!((kind as usize, detail(kind.of(2047))), (i, (kind, 2047)));
         }
         assert_eq!(layer(layer_code(31)), Some(31));
         assert_eq!(layer(layer_code(u64::MAX)), Some(u64::MAX - 1));

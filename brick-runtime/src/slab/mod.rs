@@ -5,18 +5,19 @@
 //! that it counted; the next thread goes on counting in it. So nothing is lost, nothing is
 //! shared, and memory is bounded by the largest number of threads alive at one time.
 
+mod lanes;
 pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod meta;
 mod pool;
 pub(crate) mod read;
+mod run;
 pub(crate) mod sites;
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use self::ledger::{Cell64, Ledger, MAX_BRICKS};
-pub(crate) use self::log::Entry;
 use self::log::Log;
 use self::meta::{Kind, state};
 pub(crate) use self::pool::{claimed, count_dropped, current, owned, owned_or_claim, set_gates};
@@ -24,8 +25,9 @@ use crate::clock;
 use crate::registry::{BrickInfo, Budget};
 
 /// Entries pending at which the log is folded: few enough to stay in the L1 cache, many enough
-/// that the fold's own fixed cost does not count.
-pub(crate) const DUE: u64 = 64;
+/// that the fold's own fixed cost does not count. One entry is of the fold before; what is left
+/// is a multiple of the eight that a fold takes at a time.
+const DUE: u64 = 121;
 /// Entries that fit: while a reader is at work, a fold is put off up to here.
 const CAPACITY: usize = 1024;
 /// Entries that one call may append after the last test for room.
@@ -35,7 +37,7 @@ const SLACK: u64 = 16;
 ///
 /// What every call touches lies at offsets that differ in their low 12 bits (see `Log`): the
 /// words up here below 0x200, the states of two thousand bricks from there to 0x9d8, the log's
-/// length, and the first [`DUE`] amounts, children and metas in what is left of a page.
+/// length, and the first [`DUE`] amounts and metas in what is left of a page.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub(crate) struct Slab {
@@ -64,7 +66,6 @@ const _: () = {
     assert!(offset_of!(Slab, states) % 4096 == 0x200);
     assert!(offset_of!(Slab, log.len) % 4096 == 0x9d8);
     assert!(offset_of!(Slab, log.amounts) % 4096 == 0xa00);
-    assert!(offset_of!(Slab, log.children) % 4096 == 0xc00);
     assert!(offset_of!(Slab, log.metas) % 4096 == 0xe00);
 };
 
@@ -85,17 +86,23 @@ impl Slab {
         }
     }
 
-    /// Appends an entry. True when the log should be folded: see [`Slab::fold_if_due`].
+    /// Appends a call. True when the log should be folded: see [`Slab::settle`].
     #[inline(always)]
-    pub(crate) fn append(&self, entry: Entry) -> bool {
-        self.log.append(entry) >= DUE
+    pub(crate) fn append_call(&self, ticks: u64, meta: u16, children: u64) -> bool {
+        self.log.append(ticks, meta, children, meta | meta::CHILDREN) >= DUE
+    }
+
+    /// Appends any other entry. True when the log should be folded.
+    #[inline]
+    pub(crate) fn append(&self, kind: Kind, index: u16, amount: u64) -> bool {
+        self.log.append(amount, meta::OTHER, kind.of(index), meta::OTHER) >= DUE
     }
 
     /// Folds the log if it is due and no reader is at work (or it is full). `now` is the tick
     /// at which the call that made it due ended.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fold_if_due(&self, now: u64) {
+    pub(crate) fn settle(&self, now: u64) {
         if self.log.len() < DUE || self.log.held() && self.log.len() < CAPACITY as u64 - SLACK {
             return;
         }
@@ -103,25 +110,15 @@ impl Slab {
         let took = clock::any_ticks().saturating_sub(now);
         // Nobody's self time: the open call takes it for a child's.
         self.children.add(took);
-        let meta = meta::of(Kind::Fold, sites::PROFILER);
-        self.log.append(Entry {
-            amount: took,
-            children: 0,
-            meta,
-        });
+        self.append(Kind::Fold, sites::PROFILER, took);
     }
 
     /// From here on the thread is in another layer: the code of the one before.
     pub(crate) fn enter_layer(&self, code: u64) -> u64 {
         let before = self.layer.get();
         self.layer.set(code);
-        let meta = meta::of(Kind::Layer, sites::PROFILER);
-        if self.append(Entry {
-            amount: code,
-            children: 0,
-            meta,
-        }) {
-            self.fold_if_due(clock::any_ticks());
+        if self.append(Kind::Layer, sites::PROFILER, code) {
+            self.settle(clock::any_ticks());
         }
         before
     }

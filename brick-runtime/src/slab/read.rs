@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ledger::{Ledger, MAX_LAYERS, Slot, Spread, allocate_zeroed};
@@ -73,24 +73,17 @@ fn read(slab: &Slab) -> &'static Ledger {
         },
         std::thread::yield_now,
     );
-    let column = |word: fn(&Entry) -> u64| {
-        pending
-            .iter()
-            .map(|e| AtomicU64::new(word(e)))
-            .collect::<Vec<_>>()
-    };
-    let (amounts, children, metas) = (
-        column(|e| e.amount),
-        column(|e| e.children),
-        column(|e| e.meta),
-    );
+    let amounts: Vec<_> = pending.iter().map(|e| AtomicU64::new(e.amount)).collect();
+    let metas: Vec<_> = pending.iter().map(|e| AtomicU16::new(e.meta)).collect();
+    let details: Vec<_> = pending.iter().map(|e| AtomicU64::new(e.detail)).collect();
     let entries = |range: Range<usize>| Entries {
         amounts: &amounts[range.clone()],
-        children: &children[range.clone()],
-        metas: &metas[range],
+        metas: &metas[range.clone()],
+        details: &details[range],
     };
     scratch.skip(entries(0..from));
     scratch.apply(entries(from..pending.len()));
+    scratch.settle();
     scratch
 }
 
@@ -130,9 +123,11 @@ impl Default for Sum {
 impl Sum {
     fn add(&mut self, slot: &Slot) {
         let mut timed = 0;
-        for (sum, bucket) in self.histogram.iter_mut().zip(&slot.histogram) {
-            *sum += bucket.get();
-            timed += bucket.get();
+        for histogram in &slot.histogram {
+            for (sum, bucket) in self.histogram.iter_mut().zip(histogram) {
+                *sum += bucket.get();
+                timed += bucket.get();
+            }
         }
         for (sum, layer) in self.layers.iter_mut().zip(&slot.layers) {
             sum.add(&span(layer));
