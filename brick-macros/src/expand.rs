@@ -4,7 +4,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 
-use crate::args::{self, Args, Budget};
+use crate::args::{self, Args};
 use crate::errors::Errors;
 use crate::fallback;
 use crate::function::{Function, Param};
@@ -12,6 +12,7 @@ use crate::future::{self, AsyncBlock};
 use crate::signature::is_ident;
 use crate::source;
 use crate::valid::{self, Kind, Post};
+use crate::values::Budget;
 
 /// Expands the attribute, or reports every mistake in it beside the untouched item.
 pub(crate) fn brick(tokens: TokenStream, item: TokenStream) -> TokenStream {
