@@ -105,7 +105,8 @@ impl Table<'_> {
         let percent = |ns: f64| 100.0 * ns / self.wall_ns;
         if let Some(coverage) = s.coverage(self.wall_ns).value() {
             let wall = significant(Some(self.wall_ns / 1e6));
-            let coverage = 100.0 * coverage;
+            // No brick at all is an empty sum, which is -0.
+            let coverage = 100.0 * coverage.abs();
             writeln!(
                 f,
                 "bricks cover {coverage:.1} % of {wall} ms {}",
@@ -133,7 +134,7 @@ impl Table<'_> {
         let off = 100.0 * BrickStats::PERCENTILE_RESOLUTION;
         write!(
             f,
-            "p50, p99: at most {off:.1} % off. * derived: declared work over measured time"
+            "p50, p99: at most {off:.2} % off. * derived: declared work over measured time"
         )
     }
 }

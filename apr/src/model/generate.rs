@@ -108,7 +108,7 @@ impl<'s, 'm> Generator<'s, 'm> {
     }
 
     /// The text that is certain with this token.
-    #[brick(id = Detokenize, budget_us = 5, tokens = 1, category = Text)]
+    #[brick(id = Detokenize, budget_us = 50, tokens = 1, category = Text)]
     fn detokenize(&mut self, id: u32) -> Result<String, ModelError> {
         let mut text = String::new();
         self.bytes.clear();
