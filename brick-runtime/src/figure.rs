@@ -53,7 +53,8 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
             Some(value) => value.fmt(f),
-            None => f.pad("n/a"),
+            // Not `pad`: a precision would cut it.
+            None => write!(f, "{:>1$}", "n/a", f.width().unwrap_or(0)),
         }
     }
 }
@@ -78,5 +79,20 @@ impl serde::Serialize for Figure {
             }
         }
         map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precision_cuts_numbers_and_not_words() {
+        let absent = Figure::unavailable("no clock");
+        assert_eq!(
+            format!("{:.1}|{absent:.1}|{absent:6.1}", Figure::Measured(1.25)),
+            "1.2|n/a|   n/a"
+        );
+        assert_eq!(Figure::Measured(f64::NAN).value(), None);
     }
 }
