@@ -1,7 +1,5 @@
 //! `bricks!`: the crate's enum of ids and its table.
 
-use std::path::PathBuf;
-
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt as _;
@@ -164,7 +162,7 @@ fn scan_crate() -> syn::Result<Found> {
             "in a doc test `bricks!` cannot see the code around it: list the ids, `bricks! { AttentionScore }`",
         ));
     }
-    let Some(file) = local_file() else {
+    let Some(file) = scan::file() else {
         return Err(Error::new(
             at,
             "`bricks!` stands in no file that could be scanned: list the ids, `bricks! { AttentionScore }`",
@@ -181,17 +179,13 @@ fn scan_crate() -> syn::Result<Found> {
     })
 }
 
-fn local_file() -> Option<PathBuf> {
-    Span::call_site().unwrap().local_file()
-}
-
 /// An error if another `bricks!` of this crate comes before this one.
 fn stands_twice(found: &Found) -> Option<Error> {
     let first = found.invocations.first()?;
     if found.invocations.len() < 2 || is_here(first) {
         return None;
     }
-    let place = match local_file() {
+    let place = match scan::file() {
         Some(file) if file == first.file => "this file".to_owned(),
         _ => first.file.display().to_string(),
     };

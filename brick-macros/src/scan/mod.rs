@@ -8,8 +8,10 @@ mod attrs;
 mod cfg;
 mod lexer;
 mod modules;
+mod root;
 
 pub(crate) use cfg::Cfg;
+pub(crate) use root::file;
 
 use std::path::{Path, PathBuf};
 
