@@ -32,7 +32,9 @@ struct Known {
 
 impl Known {
     fn info(&mut self, text: &'static str, backend: u8) -> &'static BrickInfo {
-        self.infos.entry((text, backend)).or_insert_with(|| Box::leak(Box::new(parse(text, backend))))
+        self.infos
+            .entry((text, backend))
+            .or_insert_with(|| Box::leak(Box::new(parse(text, backend))))
     }
 }
 
@@ -42,7 +44,10 @@ static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 #[cfg(any(feature = "visualization", test))]
 #[must_use]
 pub(crate) fn info(text: &'static str, backend: u8) -> &'static BrickInfo {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).info(text, backend)
+    KNOWN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .info(text, backend)
 }
 
 /// What the primary claims of a crate say, in the order of its ids.
@@ -51,7 +56,10 @@ pub(crate) fn table<B: BrickId>() -> &'static [&'static BrickInfo] {
     if let Some(table) = known.tables.get(&TypeId::of::<B>()) {
         return table;
     }
-    let infos: Vec<_> = B::CLAIMS.iter().map(|text| known.info(text, Backend::Primary as u8)).collect();
+    let infos: Vec<_> = B::CLAIMS
+        .iter()
+        .map(|text| known.info(text, Backend::Primary as u8))
+        .collect();
     let table: &[_] = Vec::leak(infos);
     known.tables.insert(TypeId::of::<B>(), table);
     table
@@ -76,7 +84,10 @@ fn parse(text: &'static str, backend: u8) -> BrickInfo {
     }
     info.checks = Checks::new(field());
     info.doc = field();
-    info.backend = Backend::ALL.into_iter().find(|known| *known as u8 == backend).unwrap_or(Backend::Primary);
+    info.backend = Backend::ALL
+        .into_iter()
+        .find(|known| *known as u8 == backend)
+        .unwrap_or(Backend::Primary);
     info
 }
 
@@ -90,17 +101,32 @@ mod tests {
     #[test]
     fn every_field_is_found() {
         let info = parse(TEXT, Backend::Avx2 as u8);
-        assert_eq!((info.crate_name, info.name, info.category), ("a", "Softmax", "Math"));
-        assert_eq!((info.module, info.function, info.file, info.line), ("a::b", "softmax", "src/b.rs", 12));
+        assert_eq!(
+            (info.crate_name, info.name, info.category),
+            ("a", "Softmax", "Math")
+        );
+        assert_eq!(
+            (info.module, info.function, info.file, info.line),
+            ("a::b", "softmax", "src/b.rs", 12)
+        );
         assert_eq!(info.budget, Budget::Fixed { ns: 2000 });
-        assert_eq!(info.checks.iter().collect::<Vec<_>>(), ["x: no_nan", "requires n > 0"]);
+        assert_eq!(
+            info.checks.iter().collect::<Vec<_>>(),
+            ["x: no_nan", "requires n > 0"]
+        );
         assert_eq!((info.doc, info.backend), ("Doc.", Backend::Avx2));
     }
 
     #[test]
     fn absent_fields_have_their_defaults() {
-        let info = parse("a\u{1f}X\u{1f}f\u{1f}a.rs\u{1f}1\u{1f}=3 * n\u{1f}\u{1f}\u{1f}", 0);
-        assert_eq!((info.category, info.doc, info.backend), ("Other", "", Backend::Primary));
+        let info = parse(
+            "a\u{1f}X\u{1f}f\u{1f}a.rs\u{1f}1\u{1f}=3 * n\u{1f}\u{1f}\u{1f}",
+            0,
+        );
+        assert_eq!(
+            (info.category, info.doc, info.backend),
+            ("Other", "", Backend::Primary)
+        );
         assert_eq!(info.checks.iter().count(), 0);
         assert_eq!(info.budget, Budget::PerCall { expr: "3 * n" });
     }

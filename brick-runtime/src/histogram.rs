@@ -33,7 +33,11 @@ pub(crate) fn edges(bucket: usize) -> (u64, u64) {
         // In the lowest octaves the edges lie between whole numbers: up to the next.
         (mantissa << octave).div_ceil(1 << SUB_BITS)
     };
-    if bucket == 0 { (0, 2) } else { (edge(bucket), edge(bucket + 1)) }
+    if bucket == 0 {
+        (0, 2)
+    } else {
+        (edge(bucket), edge(bucket + 1))
+    }
 }
 
 /// Counts per bucket, as a reader sees them.
@@ -130,7 +134,10 @@ mod tests {
         for value in (0..100_000).chain(near_edges).filter(|&v| v < LIMIT) {
             let b = bucket(value);
             let (low, high) = edges(b);
-            assert!((low..high).contains(&value), "{value} is not in {low}..{high}");
+            assert!(
+                (low..high).contains(&value),
+                "{value} is not in {low}..{high}"
+            );
             // Width in whole numbers: a bucket of one value has none.
             assert!(low < 2 || (high - 1 - low) as f64 <= low as f64 * RESOLUTION);
             last = last.max(b);

@@ -32,12 +32,14 @@ pub use compute::{
     StageRun, Verification, Work,
 };
 pub use contract::{Check, Checker, Rules, TensorStats, Violation};
-pub use parse::UnknownBrick;
 pub use device::{Device, SyncMode};
 pub use figure::Figure;
+pub use parse::UnknownBrick;
 pub use profiler::BrickProfiler;
 pub use registry::{Backend, BrickId, BrickInfo, Budget, Checks};
-pub use scope::{LayerScope, PositionScope, current_layer, current_position, layer_scope, position_scope};
+pub use scope::{
+    LayerScope, PositionScope, current_layer, current_position, layer_scope, position_scope,
+};
 pub use snapshot::{BUILT_WITHOUT, ProfilerCost, Snapshot};
 pub use stats::{BrickStats, Durations, LayerStats, Percentile};
 pub use table::Table;
@@ -45,14 +47,14 @@ pub use table::Table;
 /// What the macros expand to. Not for people: anything here may change in any release.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::claim::Claim;
     pub use crate::contract::{Amount, Rules};
-    #[cfg(feature = "visualization")]
-    pub use crate::hook::{AsyncCall, Entry, Guard, Post, Running, ScopedGuard, Site, Verdict};
+    pub use crate::gate::holds;
     #[cfg(not(feature = "visualization"))]
     pub use crate::gate::{Declared, checkable, never};
-    pub use crate::gate::holds;
+    #[cfg(feature = "visualization")]
+    pub use crate::hook::{AsyncCall, Entry, Guard, Post, Running, ScopedGuard, Site, Verdict};
     pub use crate::parse::parse;
-    pub use crate::claim::Claim;
     pub use crate::registry::{crate_of, wire_id};
     #[cfg(feature = "serde")]
     pub use {crate::parse::deserialize, serde};

@@ -46,7 +46,10 @@ impl LayerScope {
 
     /// The scope that `enter` opened.
     pub(crate) fn resume(before: Option<u64>) -> LayerScope {
-        LayerScope { before, here: PhantomData }
+        LayerScope {
+            before,
+            here: PhantomData,
+        }
     }
 }
 

@@ -109,7 +109,12 @@ impl Level {
         let (ticks, children) = self.close(slab, now);
         let meta = meta::call(self.index(), self.opened());
         let mut due = slab.append_call(ticks, meta, children);
-        due |= work.append(slab, self.index(), self.opened(), now.saturating_sub(self.start));
+        due |= work.append(
+            slab,
+            self.index(),
+            self.opened(),
+            now.saturating_sub(self.start),
+        );
         if due {
             slab.settle(now);
         }
@@ -118,10 +123,23 @@ impl Level {
     /// Closes a level that was opened on the slow path, as a call that declared this.
     #[cold]
     #[inline(never)]
-    pub(super) fn close_slow(self, flops: u64, bytes: u64, tokens: u64, elements: u64, budget_ns: u64) {
+    pub(super) fn close_slow(
+        self,
+        flops: u64,
+        bytes: u64,
+        tokens: u64,
+        elements: u64,
+        budget_ns: u64,
+    ) {
         let Some(slab) = self.slow else { return };
         mode::synchronize_if_eager();
-        let work = Work { flops, bytes, tokens, elements, budget_ns };
+        let work = Work {
+            flops,
+            bytes,
+            tokens,
+            elements,
+            budget_ns,
+        };
         self.close_call(slab, clock::any_ticks(), &work);
     }
 }

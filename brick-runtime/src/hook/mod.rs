@@ -136,9 +136,19 @@ impl Guard {
             level.close_call(slab, clock::ticks(), &work);
         } else {
             // Word by word, so that `work` has no address and can be constant.
-            level.close_slow(work.flops, work.bytes, work.tokens, work.elements, work.budget_ns);
+            level.close_slow(
+                work.flops,
+                work.bytes,
+                work.tokens,
+                work.elements,
+                work.budget_ns,
+            );
         }
-        Post::new(guard.site, level.index(), guard.layer_before.map(LayerScope::resume))
+        Post::new(
+            guard.site,
+            level.index(),
+            guard.layer_before.map(LayerScope::resume),
+        )
     }
 
     /// The call ends where this is dropped, as a panic only if the thread is panicking: for a
@@ -152,8 +162,21 @@ impl Guard {
 impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
-        let Level { index, opened, above, start, .. } = self.level;
-        unwound(self.level.slab(), index, opened, above, start, self.layer_before);
+        let Level {
+            index,
+            opened,
+            above,
+            start,
+            ..
+        } = self.level;
+        unwound(
+            self.level.slab(),
+            index,
+            opened,
+            above,
+            start,
+            self.layer_before,
+        );
     }
 }
 
@@ -170,7 +193,14 @@ fn unwound(
 ) {
     let _layer = layer_before.map(LayerScope::resume);
     let Some(slab) = slab else { return };
-    let level = Level { fast: Some(slab), slow: None, index, opened, above, start };
+    let level = Level {
+        fast: Some(slab),
+        slow: None,
+        index,
+        opened,
+        above,
+        start,
+    };
     let now = clock::any_ticks();
     level.close_call(slab, now, &Work::NONE);
     slab.append(Kind::Panic, level.index(), 1);

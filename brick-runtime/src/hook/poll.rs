@@ -141,14 +141,27 @@ impl Drop for OpenPoll<'_> {
     fn drop(&mut self) {
         let now = self.record();
         self.progress.done = true;
-        finish(self.slab, self.level.index(), now, self.progress, &Work::NONE, true);
+        finish(
+            self.slab,
+            self.level.index(),
+            now,
+            self.progress,
+            &Work::NONE,
+            true,
+        );
     }
 }
 
 /// Records a call that came to its end, on the thread of its last poll.
 fn finish(slab: &Slab, index: u16, now: u64, progress: &Progress, work: &Work, panicked: bool) {
-    let (Some((since, opened)), false) = (progress.first, progress.gap) else { return };
-    let kind = if opened == state::OPEN { Kind::InnerAsyncCall } else { Kind::AsyncCall };
+    let (Some((since, opened)), false) = (progress.first, progress.gap) else {
+        return;
+    };
+    let kind = if opened == state::OPEN {
+        Kind::InnerAsyncCall
+    } else {
+        Kind::AsyncCall
+    };
     slab.append(kind, index, progress.busy);
     if panicked {
         slab.append(Kind::Panic, index, 1);
@@ -160,7 +173,14 @@ fn finish(slab: &Slab, index: u16, now: u64, progress: &Progress, work: &Work, p
 
 impl<F> Drop for Running<F> {
     fn drop(&mut self) {
-        let Progress { first: Some(_), done: false, .. } = self.progress else { return };
+        let Progress {
+            first: Some(_),
+            done: false,
+            ..
+        } = self.progress
+        else {
+            return;
+        };
         if let Some((slab, index, _)) = self.call.site.find_slow() {
             slab.append(Kind::Cancelled, index, 1);
             slab.settle(clock::any_ticks());

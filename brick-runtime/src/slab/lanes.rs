@@ -20,10 +20,10 @@ fn fits(ticks: u64) -> bool {
     ticks.wrapping_sub(1) < MOST
 }
 
-#[cfg(target_arch = "x86_64")]
-pub(super) use self::sse2::Lanes;
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use self::plain::Lanes;
+#[cfg(target_arch = "x86_64")]
+pub(super) use self::sse2::Lanes;
 
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
@@ -46,7 +46,12 @@ mod sse2 {
         pub(in super::super) fn new() -> Lanes {
             // SAFETY: x86-64 has SSE2.
             let (zero, infinity) = unsafe { (_mm_setzero_pd(), _mm_set1_pd(f64::INFINITY)) };
-            Lanes { total: [zero; 2], squares: [zero; 2], min: [infinity; 2], max: [zero; 2] }
+            Lanes {
+                total: [zero; 2],
+                squares: [zero; 2],
+                min: [infinity; 2],
+                max: [zero; 2],
+            }
         }
 
         /// Takes in eight calls, if each took from 1 to [`MOST`] ticks: their buckets.
@@ -127,7 +132,15 @@ mod plain {
 
     impl Lanes {
         pub(in super::super) fn new() -> Lanes {
-            Lanes { run: Run { count: 0, total: 0, min: u64::MAX, max: 0, squares: 0.0 } }
+            Lanes {
+                run: Run {
+                    count: 0,
+                    total: 0,
+                    min: u64::MAX,
+                    max: 0,
+                    squares: 0.0,
+                },
+            }
         }
 
         /// Takes in eight calls, if each took from 1 to [`MOST`] ticks: their buckets.
@@ -167,7 +180,10 @@ mod tests {
             assert_eq!(fast, plain);
         }
         let (fast_run, plain_run) = (fast.run(24), plain.run(24));
-        assert_eq!((fast_run.total, fast_run.min, fast_run.max), (plain_run.total, 1, MOST));
+        assert_eq!(
+            (fast_run.total, fast_run.min, fast_run.max),
+            (plain_run.total, 1, MOST)
+        );
         assert!((fast_run.squares / plain_run.squares - 1.0).abs() < 1e-15);
         for bad in [0, MOST + 1, LIMIT, u64::MAX, 1 << 63] {
             for place in 0..8 {

@@ -10,7 +10,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::mem::offset_of;
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicPtr, AtomicU64,
@@ -21,6 +20,7 @@ use super::lanes::Lanes;
 use super::log::{Entries, Entry, Sink};
 use super::meta::{self, Kind, state};
 use super::run::Run;
+use super::sites;
 use crate::histogram::{BUCKETS, bucket};
 
 /// Bricks that can be told apart in one process; calls of any beyond are counted as dropped.
@@ -109,6 +109,8 @@ pub(crate) struct Slot {
     waiting: [Cell64; WAITING],
     waiting_count: Cell64,
     waiting_layer: Cell64,
+    /// Rows of `layers` that may hold something.
+    layered: Cell64,
     pub(crate) over_budget: Cell64,
     pub(crate) recursive: Cell64,
     pub(crate) panics: Cell64,
@@ -129,9 +131,13 @@ pub(crate) struct Slot {
 impl Slot {
     /// Calls of this brick, as far as they can be taken eight at a time: how many that is. The
     /// first eight are all plain and of the same meta.
-    #[inline]
+    #[inline(never)]
     fn calls(&self, ticks: &[u64], metas: &[u16], layer: u64) -> usize {
-        let eights = ticks.as_chunks::<8>().0.iter().zip(metas.as_chunks::<8>().0);
+        let eights = ticks
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .zip(metas.as_chunks::<8>().0);
         let (mut lanes, mut n) = (Lanes::new(), 0);
         for (ticks, eight) in eights {
             if *eight != [metas[0]; 8] || !self.eight(&mut lanes, ticks) {
@@ -148,7 +154,9 @@ impl Slot {
     /// Eight calls into `lanes` and the histogram, if they fit.
     #[inline(always)]
     fn eight(&self, lanes: &mut Lanes, ticks: &[u64; 8]) -> bool {
-        let Some(buckets) = lanes.add(ticks) else { return false };
+        let Some(buckets) = lanes.add(ticks) else {
+            return false;
+        };
         // Two histograms by turns: an increment waits for the one before of the same bucket.
         for (i, bucket) in buckets.0.into_iter().enumerate() {
             // SAFETY: `Buckets` are below `BUCKETS`.
@@ -156,7 +164,8 @@ impl Slot {
         }
         let budget = self.budget.get();
         if budget != u64::MAX {
-            self.over_budget.add(ticks.iter().filter(|&&t| t > budget).count() as u64);
+            self.over_budget
+                .add(ticks.iter().filter(|&&t| t > budget).count() as u64);
         }
         true
     }
@@ -229,23 +238,27 @@ impl Slot {
         self.squares
             .set((f64::from_bits(self.squares.get()) + run.squares).to_bits());
         if layer != 0 {
-            self.layers[(layer as usize - 1).min(MAX_LAYERS - 1)].add(run);
+            let row = (layer as usize).min(MAX_LAYERS);
+            self.layers[row - 1].add(run);
+            self.layered.raise(row as u64);
         }
     }
 
-    /// Copies every field; the histogram only where it can hold something.
+    /// Copies every field; histogram and layers only where they can hold something.
     fn copy(&self, from: &Slot) {
         let header = offset_of!(Slot, histogram) / size_of::<Cell64>();
-        let layers = offset_of!(Slot, layers) / size_of::<Cell64>();
-        let (to, words) = (self.words(), from.words());
-        let copy = |range: Range<usize>| {
-            to[range.clone()]
-                .iter()
-                .zip(&words[range])
-                .for_each(|(to, from)| to.set(from.get()))
-        };
-        copy(0..header);
-        copy(layers..words.len());
+        self.words()[..header]
+            .iter()
+            .zip(from.words())
+            .for_each(|(to, from)| to.set(from.get()));
+        let layered = self.layered.get().min(MAX_LAYERS as u64) as usize;
+        for (row, to) in self.layers.iter().enumerate() {
+            if row < layered {
+                to.copy(&from.layers[row])
+            } else {
+                to.clear()
+            }
+        }
         self.histogram.as_flattened().iter().for_each(|b| b.set(0));
         // A torn copy may see any minimum and maximum: `bucket` keeps them in bounds.
         let filled = bucket(!self.min_inverted.get())..=bucket(self.max.get());
@@ -324,7 +337,9 @@ impl Ledger {
         if meta == meta::OTHER {
             return self.other(amount, detail.load(Relaxed));
         }
-        let Some(slot) = self.slot(meta::index(meta)) else { return };
+        let Some(slot) = self.slot(meta::index(meta)) else {
+            return;
+        };
         if !meta::is_plain(meta) {
             if meta & meta::CHILDREN != 0 {
                 slot.own.add(detail.load(Relaxed).wrapping_neg());
@@ -376,7 +391,9 @@ impl Ledger {
 
     /// Counts the calls that were put aside.
     pub(crate) fn settle(&self) {
-        (0..MAX_BRICKS as u16).filter_map(|i| self.slot(i)).for_each(Slot::settle);
+        sites::indices()
+            .filter_map(|i| self.slot(i))
+            .for_each(Slot::settle);
     }
 
     /// Copies `from`, without its counts where `counts` is false.
@@ -386,7 +403,7 @@ impl Ledger {
         if counts {
             self.folds.copy(&from.folds);
         }
-        for index in 0..MAX_BRICKS as u16 {
+        for index in sites::indices() {
             if let Some(slot) = from.slot(index) {
                 let copy = self.slot_or_new(index, slot.budget.get());
                 copy.budget.set(slot.budget.get());
@@ -402,12 +419,18 @@ impl Sink for Ledger {
     /// The layer stays: it is where the thread is, not what it did.
     fn clear(&self) {
         self.folds.clear();
-        (0..MAX_BRICKS as u16).filter_map(|i| self.slot(i)).for_each(Slot::clear);
+        sites::indices()
+            .filter_map(|i| self.slot(i))
+            .for_each(Slot::clear);
     }
 
     fn skip(&self, entries: Entries<'_>) {
         for i in 0..entries.metas.len() {
-            let Entry { amount, meta, detail } = entries.get(i);
+            let Entry {
+                amount,
+                meta,
+                detail,
+            } = entries.get(i);
             if meta == meta::OTHER && meta::detail(detail).0 == Kind::Layer {
                 self.layer.set(amount);
             }
@@ -416,9 +439,13 @@ impl Sink for Ledger {
 
     fn apply(&self, entries: Entries<'_>) {
         // SAFETY: `AtomicU64` has the layout of `u64`, and nobody writes them meanwhile (`Sink`).
-        let ticks = unsafe { std::slice::from_raw_parts(entries.amounts.as_ptr().cast(), entries.amounts.len()) };
+        let ticks = unsafe {
+            std::slice::from_raw_parts(entries.amounts.as_ptr().cast(), entries.amounts.len())
+        };
         // SAFETY: likewise.
-        let metas = unsafe { std::slice::from_raw_parts(entries.metas.as_ptr().cast(), entries.metas.len()) };
+        let metas = unsafe {
+            std::slice::from_raw_parts(entries.metas.as_ptr().cast(), entries.metas.len())
+        };
         let details = entries.details;
         let mut i = 0;
         while i < metas.len() {

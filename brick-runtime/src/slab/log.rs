@@ -21,7 +21,7 @@ use crate::sync::{
 };
 
 /// Bits of a reset mark that hold the length; a log is shorter than this.
-const MARK_LEN_BITS: u32 = 12;
+const MARK_LEN_BITS: u32 = 16;
 
 /// A single-writer log of at most `CAP` pending entries. All zeroes is a valid empty log.
 ///

@@ -15,6 +15,12 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn one(ticks: u64) -> Run {
         let float = ticks as f64;
-        Run { count: 1, total: ticks, min: ticks, max: ticks, squares: float * float }
+        Run {
+            count: 1,
+            total: ticks,
+            min: ticks,
+            max: ticks,
+            squares: float * float,
+        }
     }
 }
