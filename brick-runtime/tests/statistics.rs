@@ -206,10 +206,7 @@ fn declared_work_is_summed_and_rated() {
     assert!(matches!(gflops, Figure::Derived { .. }));
     assert!((gflops.value().unwrap() * brick.total_ns() - 4_950_000.0).abs() < 1.0);
     assert_eq!(brick.flop_per_byte().value(), Some(4_950_000.0 / 6400.0));
-    assert_eq!(
-        stats("durations").map_or(None, |b| b.gb_per_s().value()),
-        None
-    );
+    assert_eq!(stats("durations").and_then(|b| b.gb_per_s().value()), None);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) use live::Timing;
 
 #[cfg(not(feature = "visualization"))]
 #[derive(Debug, Default)]
-pub(super) struct Timing;
+pub(super) struct Timing {}
 
 #[cfg(not(feature = "visualization"))]
 impl Timing {

@@ -454,10 +454,10 @@ impl Sink for Ledger {
                 i += 1;
                 continue;
             }
-            if let Some(eight) = metas[i..].first_chunk::<8>() {
-                if *eight == [metas[i]; 8] {
-                    i += self.calls(&ticks[i..], &metas[i..]);
-                }
+            if let Some(eight) = metas[i..].first_chunk::<8>()
+                && *eight == [metas[i]; 8]
+            {
+                i += self.calls(&ticks[i..], &metas[i..]);
             }
             // At most eight one by one: then there may be a run again.
             let some = i..(i + 8).min(metas.len());

@@ -35,7 +35,7 @@ pub(crate) fn totals() -> Totals {
         folds.add(&span(&ledger.folds));
         for index in sites::indices() {
             if let Some(slot) = ledger.slot(index) {
-                sums.entry(index).or_insert_with(Sum::default).add(slot);
+                sums.entry(index).or_default().add(slot);
             }
         }
     }

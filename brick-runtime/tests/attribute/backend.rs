@@ -18,7 +18,7 @@ fn vectors(x: &[f32]) -> f32 {
 fn each_backend_has_its_own_statistics() {
     assert_eq!(BrickId::Backends.info().backend, Backend::Primary);
     scalar(&[1.0]);
-    (0..3).for_each(|_| drop(vectors(&[1.0])));
+    (0..3).for_each(|_| _ = vectors(&[1.0]));
     let snapshot = BrickProfiler::global().snapshot();
     let calls = |backend| {
         snapshot
