@@ -54,7 +54,7 @@ impl Post {
     }
 
     /// `None` where this call is not sampled or contracts are off.
-    #[inline(always)]
+    #[inline(never)]
     pub fn checks(self) -> Option<Verdict> {
         let slab = slab::owned();
         let index = self.index;
@@ -97,7 +97,10 @@ impl Verdict {
     }
 
     /// Checks `value` (a parameter's name, or `"return"`).
-    #[inline]
+    ///
+    /// One copy per type and crate: inlined with its loops into every brick, it would be half of
+    /// what an annotation costs to compile.
+    #[inline(never)]
     pub fn tensor<T: Check + ?Sized>(&mut self, name: &'static str, value: &T, rules: &Rules) {
         if self.violation.is_none() {
             let mut checker = Checker::find(rules);
@@ -136,7 +139,7 @@ impl Verdict {
     }
 
     /// Applies the policy: may panic with the violation.
-    #[inline]
+    #[inline(never)]
     pub fn finish(self) {
         let Verdict {
             post,
