@@ -1,29 +1,30 @@
 //! `bricks!`: the crate's enum of ids and its table.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::quote;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Token};
 
 use crate::errors::Errors;
+use crate::registry;
 use crate::scan::{self, Found, Invocation};
 use crate::values::is_keyword;
 
 /// One id: listed by hand or found.
-struct Entry {
-    id: Ident,
+pub(crate) struct Entry {
+    pub(crate) id: Ident,
     /// The predicate it exists under.
-    cfg: Option<TokenStream>,
+    pub(crate) cfg: Option<TokenStream>,
     /// Its other attributes.
-    attrs: TokenStream,
+    pub(crate) attrs: TokenStream,
 }
 
 /// What stands between the brackets of `bricks!`.
-struct Input {
-    runtime: TokenStream,
+pub(crate) struct Input {
+    pub(crate) runtime: TokenStream,
     scans: bool,
-    listed: Vec<Entry>,
+    pub(crate) listed: Vec<Entry>,
 }
 
 pub(crate) fn expand(tokens: TokenStream) -> TokenStream {
@@ -71,7 +72,7 @@ pub(crate) fn expand(tokens: TokenStream) -> TokenStream {
         }
     }
     let errors = errors.check().err();
-    let registry = registry(&input);
+    let registry = registry::expand(&input);
     quote!(#errors #registry)
 }
 
@@ -213,153 +214,4 @@ fn stands_inside(found: &Found) -> Option<Error> {
 fn is_here(invocation: &Invocation) -> bool {
     let here = Span::call_site().unwrap();
     here.local_file().as_ref() == Some(&invocation.file) && here.line() == invocation.line
-}
-
-fn registry(input: &Input) -> TokenStream {
-    let runtime = &input.runtime;
-    let ids: Vec<&Ident> = input.listed.iter().map(|entry| &entry.id).collect();
-    let cfgs: Vec<TokenStream> = input
-        .listed
-        .iter()
-        .map(|entry| {
-            entry
-                .cfg
-                .as_ref()
-                .map(|cfg| quote!(#[cfg(#cfg)]))
-                .unwrap_or_default()
-        })
-        .collect();
-    let attrs = input.listed.iter().map(|entry| &entry.attrs);
-    let docs = ids
-        .iter()
-        .map(|id| format!("The brick that `#[brick(id = {id})]` annotates."));
-    let markers = ids
-        .iter()
-        .zip(&cfgs)
-        .map(|(id, cfg)| quote!(#cfg pub struct #id;));
-    let claims = ids.iter().map(|id| {
-        // At the id: a listed one that nobody claims is reported there.
-        let at = Span::call_site().located_at(id.span());
-        quote_spanned! {at=>
-            <__put_bricks_in_the_crate_root::scanned_or_listed::#id
-                as __put_bricks_in_the_crate_root::__rt::__private::Claim<0>>::TEXT
-        }
-    });
-    let (repr, index) = layout(input);
-    quote! {
-        /// Every brick of this crate.
-        #repr
-        #[derive(
-            ::core::clone::Clone,
-            ::core::marker::Copy,
-            ::core::hash::Hash,
-            ::core::cmp::PartialEq,
-            ::core::cmp::PartialOrd,
-            ::core::cmp::Ord,
-        )]
-        #[allow(dead_code, unreachable_pub, non_camel_case_types)]
-        pub enum BrickId {
-            #(#[doc = #docs] #attrs #cfgs #ids,)*
-        }
-
-        // By hand: the derive emits a function where nothing is optimised.
-        impl ::core::cmp::Eq for BrickId {}
-
-        #[allow(dead_code, unreachable_pub)]
-        impl BrickId {
-            /// Every brick, in the order of the table.
-            pub const ALL: &'static [BrickId] = &[#(#cfgs BrickId::#ids,)*];
-            /// How many bricks there are.
-            pub const COUNT: usize = BrickId::ALL.len();
-
-            /// The id as it is written.
-            #[inline]
-            pub fn name(self) -> &'static str {
-                self.info().name
-            }
-
-            /// What is known of the brick at compile time.
-            #[inline]
-            pub fn info(self) -> &'static __put_bricks_in_the_crate_root::__rt::BrickInfo {
-                <BrickId as __put_bricks_in_the_crate_root::__rt::BrickId>::info(self)
-            }
-
-            /// The position in `ALL`.
-            #[inline]
-            pub fn index(self) -> usize {
-                #index
-            }
-        }
-
-        impl __put_bricks_in_the_crate_root::__rt::BrickId for BrickId {
-            const ALL: &'static [BrickId] = BrickId::ALL;
-            const CLAIMS: &'static [&'static str] = &[#(#cfgs #claims,)*];
-
-            #[inline]
-            fn index(self) -> usize {
-                BrickId::index(self)
-            }
-        }
-
-        // By hand too: a `match` of a thousand arms is a tenth of what a thousand bricks cost.
-        impl ::core::fmt::Debug for BrickId {
-            #[inline]
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl ::core::fmt::Display for BrickId {
-            #[inline]
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl ::core::str::FromStr for BrickId {
-            type Err = __put_bricks_in_the_crate_root::__rt::UnknownBrick;
-
-            #[inline]
-            fn from_str(text: &str) -> ::core::result::Result<Self, Self::Err> {
-                __put_bricks_in_the_crate_root::__rt::__private::parse(text)
-            }
-        }
-
-        __put_bricks_in_the_crate_root::__rt::__serde!(BrickId);
-
-        // The attribute's names for what is here; error messages print the path, so it tells
-        // what to do where something is missing.
-        #[doc(hidden)]
-        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub)]
-        pub(crate) mod __put_bricks_in_the_crate_root {
-            // Of an `extern crate` in the root, which is private, no more can be re-exported.
-            pub(crate) use #runtime as __rt;
-
-            pub mod scanned_or_listed {
-                #(#markers)*
-            }
-        }
-    }
-}
-
-/// The enum's `repr` and the body of `index`, for enums that a `cfg` may leave empty too.
-fn layout(input: &Input) -> (TokenStream, TokenStream) {
-    let cfgs: Option<Vec<&TokenStream>> = input
-        .listed
-        .iter()
-        .map(|entry| entry.cfg.as_ref())
-        .collect();
-    match cfgs {
-        None => (quote!(#[repr(u16)]), quote!(self as usize)),
-        Some(cfgs) if cfgs.is_empty() => (TokenStream::new(), quote!(match self {})),
-        Some(cfgs) => (
-            quote!(#[cfg_attr(any(#(#cfgs),*), repr(u16))]),
-            quote! {
-                #[cfg(any(#(#cfgs),*))]
-                return self as usize;
-                #[cfg(not(any(#(#cfgs),*)))]
-                match self {}
-            },
-        ),
-    }
 }

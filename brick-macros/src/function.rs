@@ -67,6 +67,13 @@ pub(crate) struct Param {
     pub(crate) variadic: bool,
 }
 
+/// What stands before a function's generics.
+struct Qualified {
+    constness: Option<Span>,
+    asyncness: Option<Span>,
+    name: Ident,
+}
+
 /// Why an item is no function with a body.
 pub(crate) struct NotAFunction {
     pub(crate) span: Span,
@@ -80,27 +87,11 @@ impl Function {
         let mut tokens: Vec<TokenTree> = item.into_iter().collect();
         let mut at = 0;
         let attrs = attributes(&tokens, &mut at);
-        let (mut constness, mut asyncness) = (None, None);
-        let name = loop {
-            match tokens.get(at) {
-                Some(TokenTree::Ident(word)) => {
-                    match (word.to_string().as_str(), tokens.get(at + 1)) {
-                        ("fn", Some(TokenTree::Ident(name))) => break name.clone(),
-                        ("const", _) => constness = Some(word.span()),
-                        ("async", _) => asyncness = Some(word.span()),
-                        // `const X: u8` and `unsafe impl` go on to fail at the token that tells.
-                        ("pub" | "crate" | "default" | "unsafe" | "safe" | "extern" | "gen", _) => {
-                        }
-                        _ => return Err(not_a_function(&tokens, at)),
-                    }
-                }
-                // `pub(crate)`, `extern "C"`.
-                Some(TokenTree::Group(group)) if group.delimiter() != Delimiter::Brace => {}
-                Some(TokenTree::Literal(_)) => {}
-                _ => return Err(not_a_function(&tokens, at)),
-            }
-            at += 1;
-        };
+        let Qualified {
+            constness,
+            asyncness,
+            name,
+        } = qualifiers(&tokens, &mut at)?;
         at += 2;
         skip_generics(&tokens, &mut at);
         let Some(TokenTree::Group(params)) = tokens.get(at) else {
@@ -144,6 +135,36 @@ impl Function {
     /// The attribute `#[word …]`, if the function has it.
     pub(crate) fn attribute(&self, word: &str) -> Option<&Attribute> {
         self.attrs.iter().find(|attr| attr.is(word))
+    }
+}
+
+/// Visibility, qualifiers and name; `at` moves to the `fn`.
+fn qualifiers(tokens: &[TokenTree], at: &mut usize) -> Result<Qualified, NotAFunction> {
+    let (mut constness, mut asyncness) = (None, None);
+    loop {
+        match tokens.get(*at) {
+            Some(TokenTree::Ident(word)) => {
+                match (word.to_string().as_str(), tokens.get(*at + 1)) {
+                    ("fn", Some(TokenTree::Ident(name))) => {
+                        return Ok(Qualified {
+                            constness,
+                            asyncness,
+                            name: name.clone(),
+                        });
+                    }
+                    ("const", _) => constness = Some(word.span()),
+                    ("async", _) => asyncness = Some(word.span()),
+                    // `const X: u8` and `unsafe impl` go on to fail at the token that tells.
+                    ("pub" | "crate" | "default" | "unsafe" | "safe" | "extern" | "gen", _) => {}
+                    _ => return Err(not_a_function(tokens, *at)),
+                }
+            }
+            // `pub(crate)`, `extern "C"`.
+            Some(TokenTree::Group(group)) if group.delimiter() != Delimiter::Brace => {}
+            Some(TokenTree::Literal(_)) => {}
+            _ => return Err(not_a_function(tokens, *at)),
+        }
+        *at += 1;
     }
 }
 

@@ -10,6 +10,7 @@ mod expand;
 mod fallback;
 mod function;
 mod future;
+mod registry;
 mod rules;
 mod scan;
 mod signature;

@@ -63,26 +63,26 @@ impl Attrs {
                     self.paths.push((conditions.to_vec(), file.value()));
                 }
             }
-            "brick" => {
-                let id = split(inner)
-                    .into_iter()
-                    .find_map(|argument| match argument {
-                        [name, equals, id]
-                            if name.is("id")
-                                && equals.is("=")
-                                && id.kind == Kind::Word
-                                && !id.is_raw() =>
-                        {
-                            Some(id.text)
-                        }
-                        _ => None,
-                    });
-                self.bricks
-                    .extend(id.map(|id| (conditions.to_vec(), id.to_owned())));
-            }
+            "brick" => self
+                .bricks
+                .extend(id(inner).map(|id| (conditions.to_vec(), id))),
             _ => {}
         }
     }
+}
+
+/// The `X` of `id = X`.
+fn id(arguments: &[Token<'_>]) -> Option<String> {
+    split(arguments)
+        .into_iter()
+        .find_map(|argument| match argument {
+            [name, equals, id]
+                if name.is("id") && equals.is("=") && id.kind == Kind::Word && !id.is_raw() =>
+            {
+                Some(id.text.to_owned())
+            }
+            _ => None,
+        })
 }
 
 /// The source from the first token to the last.

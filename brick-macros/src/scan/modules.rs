@@ -64,81 +64,118 @@ fn walk_file(file: &Path, source: &str, place: Place, cfgs: &[String], found: &m
     }
 }
 
+/// What is known between the brackets of a block.
+#[derive(Default)]
+struct Scope {
+    /// The predicates that all of it stands under.
+    cfgs: Vec<String>,
+    /// The attributes of the item to come.
+    pending: Attrs,
+    /// Between an item's keyword and its body, where a comma separates generics, not items.
+    in_header: bool,
+}
+
+impl Scope {
+    /// The attributes of the item whose body or end is here.
+    fn take(&mut self) -> Attrs {
+        self.in_header = false;
+        std::mem::take(&mut self.pending)
+    }
+}
+
 impl Walk<'_> {
     /// Walks to the bracket that closes this block, or to the end; the index behind it.
-    fn block(&mut self, mut at: usize, mut cfgs: Vec<String>, place: &Place) -> usize {
-        let mut pending = Attrs::default();
-        // Between an item's keyword and its body a comma separates generics, not items.
-        let mut in_header = false;
-        while let Some(&token) = self.tokens.get(at) {
+    fn block(&mut self, mut at: usize, cfgs: Vec<String>, place: &Place) -> usize {
+        let mut scope = Scope {
+            cfgs,
+            ..Scope::default()
+        };
+        while let Some(token) = self.tokens.get(at) {
             if token.kind == Kind::Close {
                 return at + 1;
             }
-            let next = self.tokens.get(at + 1).copied();
-            let after = self.tokens.get(at + 2).copied();
-            let is =
-                |token: Option<Token<'_>>, text: &str| token.is_some_and(|token| token.is(text));
-            let is_word =
-                |token: Option<Token<'_>>| token.is_some_and(|token| token.kind == Kind::Word);
-            if token.is("#") && is(next, "[") {
-                let end = self.group_end(at + 1);
-                pending.add(self.source, self.tokens.get(at + 2..end - 1).unwrap_or(&[]));
-                at = end;
-                continue;
-            } else if token.is("#") && is(next, "!") && is(after, "[") {
-                let end = self.group_end(at + 2);
-                let mut inner = Attrs::default();
-                inner.add(self.source, self.tokens.get(at + 3..end - 1).unwrap_or(&[]));
-                cfgs.extend(inner.cfgs);
-                at = end;
-                continue;
-            } else if token.is("mod") && is_word(next) && (is(after, ";") || is(after, "{")) {
-                let name = next.map_or("", |name| name.text);
-                let attrs = std::mem::take(&mut pending);
-                let inner = joined(&cfgs, &attrs.cfgs);
-                at = if is(after, ";") {
-                    self.module_file(name, &attrs, inner, place);
-                    at + 3
-                } else {
-                    self.block(at + 3, inner, &inline(name, &attrs, place))
-                };
-                in_header = false;
-                continue;
-            } else if token.is("fn") && is_word(next) {
-                at = self.function(at + 2, std::mem::take(&mut pending), &cfgs, place);
-                in_header = false;
-                continue;
-            } else if token.kind == Kind::Word
-                && is(next, "!")
-                && !is_expression_keyword(token.text)
-            {
-                let open = at + if is_word(after) { 3 } else { 2 };
-                if self
-                    .tokens
-                    .get(open)
-                    .is_some_and(|token| token.kind == Kind::Open)
-                {
-                    self.note_bricks(token, place);
-                    at = self.group_end(open);
-                    continue;
-                }
-            } else if token.is("{") && !self.is_const_argument(at) {
-                let attrs = std::mem::take(&mut pending);
-                in_header = false;
-                at = self.block(at + 1, joined(&cfgs, &attrs.cfgs), &in_block(place));
-                continue;
-            } else if token.kind == Kind::Open {
-                at = self.block(at + 1, cfgs.clone(), &in_block(place));
-                continue;
-            } else if token.is(";") || (token.is(",") && !in_header) {
-                pending = Attrs::default();
-                in_header = false;
-            } else if !pending.is_empty() && is_item_keyword(token.text) {
-                in_header = true;
-            }
-            at += 1;
+            at = self.step(at, &mut scope, place);
         }
         at
+    }
+
+    /// Takes one token, or all that belongs to it; the index behind.
+    fn step(&mut self, at: usize, scope: &mut Scope, place: &Place) -> usize {
+        let token = self.tokens[at];
+        if token.is("#") && (self.is(at + 1, "[") || self.is(at + 1, "!") && self.is(at + 2, "[")) {
+            return self.attribute(at, scope);
+        }
+        if token.is("mod") && self.is_word(at + 1) && (self.is(at + 2, ";") || self.is(at + 2, "{"))
+        {
+            return self.module(at, scope, place);
+        }
+        if token.is("fn") && self.is_word(at + 1) {
+            return self.function(at + 2, scope.take(), &scope.cfgs, place);
+        }
+        if token.kind == Kind::Word && self.is(at + 1, "!") && !is_expression_keyword(token.text) {
+            // `macro_rules! name { … }` has a word more.
+            let open = at + if self.is_word(at + 2) { 3 } else { 2 };
+            if self
+                .tokens
+                .get(open)
+                .is_some_and(|token| token.kind == Kind::Open)
+            {
+                self.note_bricks(token, place);
+                return self.group_end(open);
+            }
+        }
+        if token.is("{") && !self.is_const_argument(at) {
+            let attrs = scope.take();
+            let cfgs = joined(&scope.cfgs, &attrs.cfgs);
+            return self.block(at + 1, cfgs, &in_block(place));
+        }
+        if token.kind == Kind::Open {
+            return self.block(at + 1, scope.cfgs.clone(), &in_block(place));
+        }
+        if token.is(";") || (token.is(",") && !scope.in_header) {
+            scope.take();
+        } else if !scope.pending.is_empty() && is_item_keyword(token.text) {
+            scope.in_header = true;
+        }
+        at + 1
+    }
+
+    /// `#[…]` or `#![…]`.
+    fn attribute(&self, at: usize, scope: &mut Scope) -> usize {
+        let open = if self.is(at + 1, "[") { at + 1 } else { at + 2 };
+        let end = self.group_end(open);
+        let content = self.tokens.get(open + 1..end - 1).unwrap_or(&[]);
+        if open == at + 1 {
+            scope.pending.add(self.source, content);
+        } else {
+            let mut inner = Attrs::default();
+            inner.add(self.source, content);
+            scope.cfgs.extend(inner.cfgs);
+        }
+        end
+    }
+
+    /// `mod name;` or `mod name { … }`.
+    fn module(&mut self, at: usize, scope: &mut Scope, place: &Place) -> usize {
+        let name = self.tokens[at + 1].text;
+        let attrs = scope.take();
+        let cfgs = joined(&scope.cfgs, &attrs.cfgs);
+        if self.is(at + 2, ";") {
+            self.module_file(name, &attrs, cfgs, place);
+            at + 3
+        } else {
+            self.block(at + 3, cfgs, &inline(name, &attrs, place))
+        }
+    }
+
+    fn is(&self, at: usize, text: &str) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.is(text))
+    }
+
+    fn is_word(&self, at: usize) -> bool {
+        self.tokens
+            .get(at)
+            .is_some_and(|token| token.kind == Kind::Word)
     }
 
     /// From behind a function's name: to its body, which is walked too. A function without one
