@@ -38,7 +38,7 @@ pub(crate) struct Log<const CAP: usize> {
     /// Mostly ticks.
     pub(super) amounts: [AtomicU64; CAP],
     /// See [`APART`].
-    pub(super) apart: [AtomicU64; APART],
+    pub(super) apart: [u64; APART],
     /// Which brick's call it is, or that it is no call (see `meta`).
     pub(super) metas: [AtomicU16; CAP],
     /// Of entries that need one (see `meta`); else what was there before.
@@ -102,6 +102,14 @@ pub(crate) struct View {
 impl<const CAP: usize> Log<CAP> {
     /// Checked where it is used: a mark must be able to hold any length.
     const FITS: () = assert!(CAP.is_power_of_two() && CAP < 1 << MARK_LEN_BITS);
+
+    /// A new owner, once the last one has handed over: what it stores counts as stored after the
+    /// folds of those before it. (Fences are a thread's own: without this a reader could
+    /// see an entry of the new owner and still not the epoch that the last one left. The model
+    /// test found it.)
+    pub(crate) fn take_over(&self) {
+        fence(Release);
+    }
 
     /// Owner: appends an entry, and returns the new length. With a detail that is not 0, the
     /// meta is `detailed`. The caller folds before the log is full.

@@ -154,6 +154,11 @@ impl Slab {
         left == 0
     }
 
+    /// Begins the slab's use by another thread.
+    fn take_over(&self) {
+        self.log.take_over();
+    }
+
     /// Ends the slab's use by a thread. Calls that were open never end.
     fn retire(&self) {
         self.enter_layer(0);

@@ -82,6 +82,7 @@ fn claim() -> Option<&'static Slab> {
         match unsafe { free.0.as_ref() } {
             Some(slab) => {
                 free.0 = slab.next_free.load(Relaxed);
+                slab.take_over();
                 slab
             }
             None => new_slab(),
