@@ -42,7 +42,13 @@ fn no_permission() {
     mode(dir.path(), 0o755).unwrap();
     // Root may read everything: then somebody else tries, with a copy he can execute.
     let binary = dir.path().join("apr");
-    fs::copy(env!("CARGO_BIN_EXE_apr"), &binary).unwrap();
+    // By another process: while this one has it open for writing, a child that another test starts
+    // has it too, and executing it fails ("text file busy").
+    let copy = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_apr"))
+        .arg(&binary)
+        .status();
+    assert!(copy.unwrap().success());
     let mut command = Command::new(&binary);
     command.arg("inspect").arg(&file);
     if fs::read(&file).is_ok() {
