@@ -183,7 +183,7 @@ impl CheckTime {
 
 /// However the checks ended: one may panic.
 impl Drop for CheckTime {
-    #[inline]
+    #[inline(never)]
     fn drop(&mut self) {
         if let Some(slab) = self.slab {
             let now = slab.now();
