@@ -123,6 +123,7 @@ mod tests {
 
     /// Every value lies within its bucket's edges, and no bucket is too wide.
     #[test]
+    #[cfg_attr(miri, ignore = "safe arithmetic, and a great deal of it")]
     fn buckets_tile_the_line() {
         let near_edges = (0..48).flat_map(|octave| {
             (0..=16u64).flat_map(move |m| {
@@ -164,6 +165,7 @@ mod tests {
 
     /// Against the exact quantiles of the sorted samples, over three shapes of distribution.
     #[test]
+    #[cfg_attr(miri, ignore = "safe arithmetic, and a great deal of it")]
     fn quantiles_hold_the_exact_one() {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         for shape in 0..3 {

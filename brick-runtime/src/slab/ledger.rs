@@ -24,7 +24,8 @@ use super::sites;
 use crate::histogram::{BUCKETS, bucket};
 
 /// Bricks that can be told apart in one process; calls of any beyond are counted as dropped.
-pub(crate) const MAX_BRICKS: usize = 2048;
+/// (Miri looks at every cell of a slab each time that one is referred to: few will do.)
+pub(crate) const MAX_BRICKS: usize = if cfg!(miri) { 32 } else { 2048 };
 /// Layers that are told apart; the last one also takes all above it.
 pub(crate) const MAX_LAYERS: usize = 128;
 

@@ -4,6 +4,14 @@
 //! load. It is claimed at a thread's first brick and handed back when the thread ends, with all
 //! that it counted; the next thread goes on counting in it. So nothing is lost, nothing is
 //! shared, and memory is bounded by the largest number of threads alive at one time.
+//!
+//! The unsafe code in here is run under Miri by
+//!
+//! ```text
+//! MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-tree-borrows-no-precise-interior-mut" \
+//!     cargo +nightly miri test -p brick-runtime --features visualization,serde,half \
+//!     --lib --test threads --test reset --test tasks --test statistics --test contracts
+//! ```
 
 mod lanes;
 pub(crate) mod ledger;
@@ -14,6 +22,7 @@ pub(crate) mod read;
 mod run;
 pub(crate) mod sites;
 
+#[cfg(not(miri))]
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 
@@ -30,7 +39,9 @@ use crate::registry::{BrickInfo, Budget};
 const DUE: u64 = 121;
 /// Entries that fit: while a reader is at work, a fold is put off up to here. That gives it 0.2 ms
 /// at the fastest; pages that are never reached are never touched.
-const CAPACITY: usize = 8192;
+const CAPACITY: usize = if cfg!(miri) { 256 } else { 8192 };
+/// States of a slab: one per index there could be, so that none is out of bounds.
+const STATES: usize = if cfg!(miri) { 64 } else { 1 << 16 };
 /// Entries that one call may append after the last test for room.
 const SLACK: u64 = 16;
 
@@ -49,9 +60,8 @@ pub(crate) struct Slab {
     /// The code of the layer that the thread is in.
     pub(crate) layer: Cell64,
     head: [Cell64; 61],
-    /// One per index there could be, so that none is out of bounds; pages without a brick are
-    /// never touched.
-    states: [AtomicU8; 1 << 16],
+    /// Pages without a brick are never touched.
+    states: [AtomicU8; STATES],
     rest: [Cell64; 251],
     log: Log<CAPACITY>,
     ledger: Ledger,
@@ -63,6 +73,7 @@ pub(crate) struct Slab {
     next_free: AtomicPtr<Slab>,
 }
 
+#[cfg(not(miri))]
 const _: () = {
     assert!(offset_of!(Slab, states) % 4096 == 0x200);
     assert!(offset_of!(Slab, log.len) % 4096 == 0x9d8);
@@ -74,7 +85,7 @@ impl Slab {
     /// A brick's state when a call begins or ends.
     #[inline(always)]
     pub(crate) fn state(&self, index: u16) -> &AtomicU8 {
-        &self.states[usize::from(index)]
+        &self.states[usize::from(index) % STATES]
     }
 
     /// The clock, with a shortcut where the fast path is open.
