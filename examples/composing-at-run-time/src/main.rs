@@ -19,7 +19,7 @@
 //! bricks cover 29.5 % of 2.07 ms wall
 //! profiler: 202 hooks × 24 ns (measured) = 0.23 %
 //! contracts: 201 results checked, 0.62 % (measured)
-//! p50, p99: at most 6.2 % off. * derived: declared work over measured time
+//! p50, p99: at most 6.25 % off. * derived: declared work over measured time
 //! ```
 //!
 //! They record on the same hooks as annotated functions and stand in the same table. What is wrong

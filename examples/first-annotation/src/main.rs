@@ -7,7 +7,7 @@
 //! bricks cover 41.3 % of 2.36 ms wall
 //! profiler: 1000 hooks × 24 ns (measured) = 1.01 %
 //! contracts: 1000 results checked, 1.54 % (measured)
-//! p50, p99: at most 6.2 % off. * derived: declared work over measured time
+//! p50, p99: at most 6.25 % off. * derived: declared work over measured time
 //! ```
 //!
 //! Without the feature `visualization` (here a default feature) the attribute is gone from the
