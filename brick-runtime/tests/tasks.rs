@@ -75,7 +75,8 @@ fn busy_time_is_not_latency() {
     let stats = stats("sleeps").unwrap();
     assert!(stats.total_ns() >= 4e6 * 0.999, "{}", stats.total_ns());
     assert!(stats.latency().total_ns >= 54e6 * 0.999);
-    assert!(stats.total_ns() <= stats.latency().total_ns - 49e6);
+    // A poll that was interrupted after it set its timer has waited less than 50 ms outside.
+    assert!(stats.total_ns() <= stats.latency().total_ns - 10e6);
     assert!((stats.self_ns() - stats.total_ns()).abs() < 1.0);
 }
 
