@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::work::Work;
 use super::{Site, mode};
 use crate::clock;
-use crate::slab::meta::{self, state};
+use crate::slab::meta;
 use crate::slab::{Slab, sites};
 
 /// A call or a poll that is open.
@@ -33,7 +33,7 @@ impl Level {
     pub(super) fn open(site: &'static Site) -> Level {
         match site.find_fast() {
             Some((slab, index, opened)) => {
-                let above = enter(slab, index);
+                let above = enter(slab, index, opened);
                 Level {
                     fast: Some(slab),
                     slow: None,
@@ -53,7 +53,7 @@ impl Level {
     pub(super) fn open_slow(site: &'static Site) -> Level {
         match site.find_slow() {
             Some((slab, index, opened)) => {
-                let above = enter(slab, index);
+                let above = enter(slab, index, opened);
                 Level {
                     fast: None,
                     slow: Some(slab),
@@ -67,7 +67,7 @@ impl Level {
                 fast: None,
                 slow: None,
                 index: sites::UNREGISTERED.into(),
-                opened: state::ABSENT.into(),
+                opened: meta::ABSENT.into(),
                 above: 0,
                 start: 0,
             },
@@ -82,8 +82,8 @@ impl Level {
 
     /// The brick's state before.
     #[inline(always)]
-    pub(super) fn opened(&self) -> u8 {
-        self.opened as u8
+    pub(super) fn opened(&self) -> u16 {
+        self.opened as u16
     }
 
     /// The slab that the level is recorded in.
@@ -107,7 +107,7 @@ impl Level {
     #[inline(always)]
     pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &Work) {
         let (ticks, children) = self.close(slab, now);
-        let meta = meta::call(self.index(), self.opened());
+        let meta = self.opened();
         let mut due = slab.append_call(ticks, meta, children);
         due |= work.append(
             slab,
@@ -146,7 +146,7 @@ impl Level {
 
 /// Marks the brick as open: the children's time so far.
 #[inline(always)]
-fn enter(slab: &Slab, index: u16) -> u64 {
-    slab.state(index).store(state::OPEN, Relaxed);
+fn enter(slab: &Slab, index: u16, opened: u16) -> u64 {
+    slab.state(index).store(meta::open(opened), Relaxed);
     slab.children.get()
 }

@@ -14,7 +14,7 @@ use super::{Post, Site, mode};
 use crate::clock;
 use crate::scope::layer_scope;
 use crate::slab::Slab;
-use crate::slab::meta::{Kind, state};
+use crate::slab::meta::{self, Kind};
 
 /// An async call that is about to start.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl AsyncCall {
 #[derive(Debug, Default)]
 struct Progress {
     /// Tick of the first poll, and the brick's state then: the call is recursive if that was.
-    first: Option<(u64, u8)>,
+    first: Option<(u64, u16)>,
     busy: u64,
     /// A poll went unrecorded: its time is not known, so neither is the call's.
     gap: bool,
@@ -157,12 +157,11 @@ fn finish(slab: &Slab, index: u16, now: u64, progress: &Progress, work: &Work, p
     let (Some((since, opened)), false) = (progress.first, progress.gap) else {
         return;
     };
-    let kind = if opened == state::OPEN {
-        Kind::InnerAsyncCall
+    if meta::is_open(opened) {
+        slab.append(Kind::InnerAsyncCall, index, 1);
     } else {
-        Kind::AsyncCall
-    };
-    slab.append(kind, index, progress.busy);
+        slab.append(Kind::AsyncCall, index, progress.busy);
+    }
     if panicked {
         slab.append(Kind::Panic, index, 1);
     }

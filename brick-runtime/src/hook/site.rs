@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use super::mode;
 use crate::claim;
 use crate::registry::BrickInfo;
-use crate::slab::meta::state;
+use crate::slab::meta;
 use crate::slab::{self, Slab, sites};
 
 /// One annotated function: a static in its body.
@@ -78,14 +78,14 @@ impl Site {
 
     /// The usual case: the mode is plain, and the thread's slab knows the brick.
     #[inline(always)]
-    pub(super) fn find_fast(&'static self) -> Option<(&'static Slab, u16, u8)> {
+    pub(super) fn find_fast(&'static self) -> Option<(&'static Slab, u16, u16)> {
         let slab = slab::current();
         if slab.open.load(Relaxed) == 0 {
             return None;
         }
         let index = self.index.load(Relaxed);
         let opened = slab.state(index).load(Relaxed);
-        if opened == state::ABSENT {
+        if opened == meta::ABSENT {
             return None;
         }
         Some((slab, index, opened))
@@ -93,7 +93,7 @@ impl Site {
 
     /// The slab, index and state for a call where it takes more than a look; `None` where
     /// it is not to be recorded, or cannot.
-    pub(super) fn find_slow(&'static self) -> Option<(&'static Slab, u16, u8)> {
+    pub(super) fn find_slow(&'static self) -> Option<(&'static Slab, u16, u16)> {
         // Below, an allocator may run, and be a brick itself.
         thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
         if INSIDE.replace(true) {
@@ -105,7 +105,7 @@ impl Site {
         found
     }
 
-    fn look(&'static self) -> Option<(&'static Slab, u16, u8)> {
+    fn look(&'static self) -> Option<(&'static Slab, u16, u16)> {
         if !mode::enabled() {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::slab::Slab;
-use crate::slab::meta::{Kind, state};
+use crate::slab::meta::{self, Kind};
 
 /// What a call declares of itself. Zero is "nothing", and costs nothing when constant.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Work {
 
     /// Appends what was declared by a call that took `ticks`; true when the log is due.
     #[inline(always)]
-    pub(super) fn append(&self, slab: &Slab, index: u16, opened: u8, ticks: u64) -> bool {
+    pub(super) fn append(&self, slab: &Slab, index: u16, opened: u16, ticks: u64) -> bool {
         let mut due = false;
         for (amount, kind) in [
             (self.flops, Kind::Flops),
@@ -39,7 +39,7 @@ impl Work {
             }
         }
         // A recursive call is in no time, and so in no budget.
-        if self.budget_ns < u64::MAX && opened == state::IDLE {
+        if self.budget_ns < u64::MAX && meta::is_plain(opened) {
             let budget = clock::from_ns(self.budget_ns);
             due |= slab.append(Kind::Budget, index, budget);
             if ticks > budget {

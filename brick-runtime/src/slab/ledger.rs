@@ -18,7 +18,7 @@ use std::sync::atomic::{
 
 use super::lanes::Lanes;
 use super::log::{Entries, Entry, Sink};
-use super::meta::{self, Kind, state};
+use super::meta::{self, Kind};
 use super::run::Run;
 use super::sites;
 use crate::histogram::{BUCKETS, bucket};
@@ -112,16 +112,11 @@ pub(crate) struct Slot {
     waiting_layer: Cell64,
     /// Rows of `layers` that may hold something.
     layered: Cell64,
-    pub(crate) over_budget: Cell64,
+    /// Recursive calls.
     pub(crate) recursive: Cell64,
-    pub(crate) panics: Cell64,
     pub(crate) polls: Cell64,
-    pub(crate) cancelled: Cell64,
-    pub(crate) flops: Cell64,
-    pub(crate) bytes: Cell64,
-    pub(crate) tokens: Cell64,
-    pub(crate) elements: Cell64,
-    pub(crate) budgets: Cell64,
+    /// By kind.
+    sums: [Cell64; meta::SUMMED],
     pub(crate) checks: Spread,
     pub(crate) latency: Spread,
     /// Outermost calls by duration; their number is the sum of the buckets of both.
@@ -130,6 +125,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// The sum of the amounts of one kind, which is one of the summed.
+    pub(crate) fn sum(&self, kind: Kind) -> u64 {
+        self.sums[kind as usize].get()
+    }
+
     /// Calls of this brick, as far as they can be taken eight at a time: how many that is. The
     /// first eight are all plain and of the same meta.
     #[inline(never)]
@@ -165,7 +165,7 @@ impl Slot {
         }
         let budget = self.budget.get();
         if budget != u64::MAX {
-            self.over_budget
+            self.sums[Kind::Over as usize]
                 .add(ticks.iter().filter(|&&t| t > budget).count() as u64);
         }
         true
@@ -227,7 +227,7 @@ impl Slot {
         let ticks = if (ticks as i64) < 0 { 0 } else { ticks };
         self.own.add(ticks);
         self.histogram[0][bucket(ticks)].add(1);
-        self.over_budget.add((ticks > self.budget.get()).into());
+        self.sums[Kind::Over as usize].add((ticks > self.budget.get()).into());
         self.add(Run::one(ticks), layer);
     }
 
@@ -345,7 +345,7 @@ impl Ledger {
             if meta & meta::CHILDREN != 0 {
                 slot.own.add(detail.load(Relaxed).wrapping_neg());
             }
-            if meta::opened(meta) == state::OPEN {
+            if meta::is_open(meta) {
                 // In the outermost call's time already; its own time is still its own.
                 slot.recursive.add(1);
                 slot.own.add(amount);
@@ -356,37 +356,35 @@ impl Ledger {
     }
 
     /// Counts an entry that is no call.
+    #[inline]
     fn other(&self, amount: u64, detail: u64) {
         let (kind, index) = meta::detail(detail);
-        match kind {
-            Kind::Layer => return self.layer.set(amount),
-            Kind::Fold => return self.folds.add(Run::one(amount)),
-            _ => {}
+        match (self.slot(index), kind) {
+            (Some(slot), kind) if (kind as usize) < meta::SUMMED => {
+                slot.sums[kind as usize].add(amount)
+            }
+            (Some(slot), kind) => self.timed(slot, kind, amount),
+            (None, Kind::Layer) => self.layer.set(amount),
+            (None, Kind::Fold) => self.folds.add(Run::one(amount)),
+            (None, _) => {}
         }
-        let Some(slot) = self.slot(index) else { return };
+    }
+
+    fn timed(&self, slot: &Slot, kind: Kind, ticks: u64) {
         match kind {
-            Kind::Panic => slot.panics.add(1),
-            Kind::Over => slot.over_budget.add(1),
-            Kind::Flops => slot.flops.add(amount),
-            Kind::Bytes => slot.bytes.add(amount),
-            Kind::Tokens => slot.tokens.add(amount),
-            Kind::Elements => slot.elements.add(amount),
-            Kind::Budget => slot.budgets.add(amount),
-            Kind::Check => slot.checks.add(Run::one(amount)),
+            Kind::Check => slot.checks.add(Run::one(ticks)),
+            Kind::Latency => slot.latency.add(Run::one(ticks)),
             Kind::Poll => {
                 slot.polls.add(1);
-                slot.own.add(amount);
+                slot.own.add(ticks);
             }
-            Kind::PollChildren => slot.own.add(amount.wrapping_neg()),
+            Kind::PollChildren => slot.own.add(ticks.wrapping_neg()),
             Kind::AsyncCall => {
-                slot.call(amount, self.layer.get());
+                slot.call(ticks, self.layer.get());
                 // The polls' already.
-                slot.own.add(amount.wrapping_neg());
+                slot.own.add(ticks.wrapping_neg());
             }
-            Kind::InnerAsyncCall => slot.recursive.add(1),
-            Kind::Latency => slot.latency.add(Run::one(amount)),
-            Kind::Cancelled => slot.cancelled.add(1),
-            Kind::Fold | Kind::Layer => {}
+            _ => {}
         }
     }
 

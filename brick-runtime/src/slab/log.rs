@@ -49,7 +49,7 @@ pub(crate) struct Log<const CAP: usize> {
 /// whole pages apart, two words of an entry would have the same low 12 bits of address, and
 /// the processor takes a load for dependent on every store in flight that looks like
 /// it (4 KiB aliasing: 1.6 ns per call, measured).
-pub(super) const APART: usize = 128;
+pub(super) const APART: usize = 256;
 
 /// One entry of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,35 +1,55 @@
 //! What a log entry is.
 //!
-//! A call's `meta` is its brick's index and the state that the brick was in when the call began:
-//! `index | state << 11`. The hot path puts that together from what it has in hand, and
-//! pays nothing to tell a recursive call from others. A call that made others has
-//! [`CHILDREN`] set, and their ticks in its *detail*. Every other entry has the meta
-//! [`OTHER`], and says in its detail what it is of.
+//! A slab keeps a word per brick, its *state*: 0 if it has no slot for the brick, else the
+//! brick's index, with flags that say so and whether a call of it is open. A call takes the state
+//! it found for its entry's `meta`, puts the state with [`OPEN`] in its place, and puts
+//! it back at the end: nothing is put together on the hot path, and telling a recursive
+//! call from others costs nothing. A call that made others has [`CHILDREN`] set in its meta,
+//! and their ticks in its *detail*. Every other entry has the meta [`OTHER`], and says in its
+//! detail what it is of.
 
 use super::ledger::MAX_BRICKS;
 
-/// What a slab knows of a brick when a call begins.
-pub(crate) mod state {
-    /// No slot yet, or no such brick: the cold path looks further.
-    pub(crate) const ABSENT: u8 = 0;
-    /// No call of it is open on this thread.
-    pub(crate) const IDLE: u8 = 1;
-    /// A call of it is open on this thread.
-    pub(crate) const OPEN: u8 = 2;
-}
+const SHIFT: u32 = MAX_BRICKS.ilog2();
 
-const STATE_SHIFT: u32 = MAX_BRICKS.ilog2();
-
+/// The slab has no slot for the brick yet, or there is no such brick: the cold path looks further.
+pub(crate) const ABSENT: u16 = 0;
+/// The slab has a slot for the brick.
+const PRESENT: u16 = 1 << SHIFT;
+/// A call of the brick is open on this thread.
+const OPEN: u16 = 1 << (SHIFT + 1);
 /// The entry's detail are the ticks of the calls that this call made.
-pub(crate) const CHILDREN: u16 = 1 << (STATE_SHIFT + 2);
+pub(crate) const CHILDREN: u16 = 1 << (SHIFT + 2);
 
 /// The meta of entries that are no calls.
 pub(crate) const OTHER: u16 = 0;
 
-/// The meta of a call of the brick `index`, whose state was `opened` when it began.
+/// The state of the brick `index` that has a slot and no open call.
+pub(crate) const fn idle(index: u16) -> u16 {
+    index | PRESENT
+}
+
+/// A state, with a call open.
 #[inline(always)]
-pub(crate) const fn call(index: u16, opened: u8) -> u16 {
-    index | (opened as u16) << STATE_SHIFT
+pub(crate) const fn open(state: u16) -> u16 {
+    state | OPEN
+}
+
+/// A state, with no call open.
+pub(crate) const fn close(state: u16) -> u16 {
+    state & !OPEN
+}
+
+/// A call was open: the one of this meta is recursive.
+#[inline(always)]
+pub(crate) const fn is_open(meta: u16) -> bool {
+    meta & OPEN != 0
+}
+
+/// An outermost call that made no others.
+#[inline(always)]
+pub(crate) const fn is_plain(meta: u16) -> bool {
+    meta >> SHIFT == PRESENT >> SHIFT
 }
 
 /// The brick's index in a call's meta.
@@ -38,26 +58,14 @@ pub(crate) const fn index(meta: u16) -> u16 {
     meta & (MAX_BRICKS as u16 - 1)
 }
 
-/// The brick's state when the call began.
-#[inline(always)]
-pub(crate) const fn opened(meta: u16) -> u8 {
-    (meta >> STATE_SHIFT) as u8 & 0b11
-}
-
-/// An outermost call that made no others.
-#[inline(always)]
-pub(crate) const fn is_plain(meta: u16) -> bool {
-    meta >> STATE_SHIFT == state::IDLE as u16
-}
-
 /// What an entry that is no call is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The call that is logged before this ended by a panic.
-    Panic,
-    /// The call that is logged before this took longer than the budget it computed.
+    /// One call that took longer than its budget.
     Over,
+    /// One call that ended by a panic.
+    Panic,
     /// Floating-point operations declared by a call.
     Flops,
     /// Bytes declared by a call.
@@ -68,6 +76,10 @@ pub(crate) enum Kind {
     Elements,
     /// Ticks of budget that a call computed for itself.
     Budget,
+    /// One async call that was dropped before its end.
+    Cancelled,
+    /// One async call that began inside another call of its brick, and ended.
+    InnerAsyncCall,
     /// Ticks spent in checks of a call's results.
     Check,
     /// Ticks of one poll of an async call.
@@ -76,34 +88,33 @@ pub(crate) enum Kind {
     PollChildren,
     /// Busy ticks of an async call, summed over its polls.
     AsyncCall,
-    /// The same of one that began inside another call of its brick.
-    InnerAsyncCall,
     /// Ticks from an async call's first poll to its end.
     Latency,
-    /// An async call that was dropped before its end.
-    Cancelled,
     /// Ticks that folding the log took.
     Fold,
     /// From here on the thread is in another layer: its code.
     Layer,
 }
 
+/// Kinds up to here are summed and nothing else: see `Slot::sums`.
+pub(crate) const SUMMED: usize = Kind::InnerAsyncCall as usize + 1;
+
 impl Kind {
     const ALL: [Kind; 16] = [
-        Kind::Panic,
         Kind::Over,
+        Kind::Panic,
         Kind::Flops,
         Kind::Bytes,
         Kind::Tokens,
         Kind::Elements,
         Kind::Budget,
+        Kind::Cancelled,
+        Kind::InnerAsyncCall,
         Kind::Check,
         Kind::Poll,
         Kind::PollChildren,
         Kind::AsyncCall,
-        Kind::InnerAsyncCall,
         Kind::Latency,
-        Kind::Cancelled,
         Kind::Fold,
         Kind::Layer,
     ];
@@ -138,14 +149,18 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch_each_other() {
-        for state in [state::IDLE, state::OPEN] {
-            for i in [1, MAX_BRICKS as u16 / 2 + 1, MAX_BRICKS as u16 - 1] {
-                for meta in [call(i, state), call(i, state) | CHILDREN] {
-                    assert_eq!((index(meta), opened(meta)), (i, state));
-                    assert_ne!(meta, OTHER);
-                    assert_eq!(is_plain(meta), meta == call(i, state::IDLE));
-                }
+        for i in [1, 7, MAX_BRICKS as u16 - 1] {
+            let state = idle(i);
+            for meta in [state, open(state), state | CHILDREN, open(state) | CHILDREN] {
+                assert_eq!(index(meta), i);
+                assert_ne!(meta, OTHER);
+                assert_eq!(is_plain(meta), meta == state);
             }
+            assert!(is_open(open(state)) && !is_open(state));
+            assert_eq!(
+                (close(open(state)), close(state), close(ABSENT)),
+                (state, state, ABSENT)
+            );
         }
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!((kind as usize, detail(kind.of(2047))), (i, (kind, 2047)));

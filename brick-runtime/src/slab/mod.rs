@@ -24,11 +24,11 @@ pub(crate) mod sites;
 
 #[cfg(not(miri))]
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use self::ledger::{Cell64, Ledger, MAX_BRICKS};
 use self::log::Log;
-use self::meta::{Kind, state};
+use self::meta::Kind;
 pub(crate) use self::pool::{claimed, count_dropped, current, owned, owned_or_claim, set_gates};
 use crate::clock;
 use crate::registry::{BrickInfo, Budget};
@@ -36,10 +36,10 @@ use crate::registry::{BrickInfo, Budget};
 /// Entries pending at which the log is folded: few enough to stay in the L1 cache, many enough
 /// that the fold's own fixed cost does not count. One entry is of the fold before; what is left
 /// is a multiple of the eight that a fold takes at a time.
-const DUE: u64 = 121;
+const DUE: u64 = 241;
 /// Entries that fit: while a reader is at work, a fold is put off up to here. That gives it 0.2 ms
 /// at the fastest; pages that are never reached are never touched.
-const CAPACITY: usize = if cfg!(miri) { 256 } else { 8192 };
+const CAPACITY: usize = if cfg!(miri) { 512 } else { 8192 };
 /// States of a slab: one per index there could be, so that none is out of bounds.
 const STATES: usize = if cfg!(miri) { 64 } else { 1 << 16 };
 /// Entries that one call may append after the last test for room.
@@ -48,7 +48,7 @@ const SLACK: u64 = 16;
 /// What one thread writes. All zeroes is a valid empty slab.
 ///
 /// What every call touches lies at offsets that differ in their low 12 bits (see `Log`): the
-/// words up here below 0x200, the states of two thousand bricks from there to 0x9d8, the log's
+/// words up here below 0x100, the states of five hundred bricks from there to 0x4d8, the log's
 /// length, and the first [`DUE`] amounts and metas in what is left of a page.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -59,10 +59,10 @@ pub(crate) struct Slab {
     pub(crate) children: Cell64,
     /// The code of the layer that the thread is in.
     pub(crate) layer: Cell64,
-    head: [Cell64; 61],
+    head: [Cell64; 29],
     /// Pages without a brick are never touched.
-    states: [AtomicU8; STATES],
-    rest: [Cell64; 251],
+    states: [AtomicU16; STATES],
+    rest: [Cell64; 123],
     log: Log<CAPACITY>,
     ledger: Ledger,
     /// Calls until the next that is checked, per brick.
@@ -75,16 +75,16 @@ pub(crate) struct Slab {
 
 #[cfg(not(miri))]
 const _: () = {
-    assert!(offset_of!(Slab, states) % 4096 == 0x200);
-    assert!(offset_of!(Slab, log.len) % 4096 == 0x9d8);
-    assert!(offset_of!(Slab, log.amounts) % 4096 == 0xa00);
-    assert!(offset_of!(Slab, log.metas) % 4096 == 0xe00);
+    assert!(offset_of!(Slab, states) % 4096 == 0x100);
+    assert!(offset_of!(Slab, log.len) % 4096 == 0x4d8);
+    assert!(offset_of!(Slab, log.amounts) % 4096 == 0x500);
+    assert!(offset_of!(Slab, log.metas) % 4096 == 0xd00);
 };
 
 impl Slab {
     /// A brick's state when a call begins or ends.
     #[inline(always)]
-    pub(crate) fn state(&self, index: u16) -> &AtomicU8 {
+    pub(crate) fn state(&self, index: u16) -> &AtomicU16 {
         &self.states[usize::from(index) % STATES]
     }
 
@@ -147,7 +147,7 @@ impl Slab {
             Budget::None | Budget::PerCall { .. } => u64::MAX,
         };
         self.ledger.slot_or_new(index, budget);
-        self.state(index).store(state::IDLE, Relaxed);
+        self.state(index).store(meta::idle(index), Relaxed);
     }
 
     /// Whether this call's results are to be checked when one in `every` is.
@@ -175,10 +175,8 @@ impl Slab {
         self.enter_layer(0);
         self.log.fold(&self.ledger);
         self.children.set(0);
-        for open in &self.states {
-            if open.load(Relaxed) == state::OPEN {
-                open.store(state::IDLE, Relaxed);
-            }
+        for state in sites::indices().map(|index| self.state(index)) {
+            state.store(meta::close(state.load(Relaxed)), Relaxed);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{
 use std::sync::{Mutex, PoisonError};
 
 use super::ledger::allocate_zeroed;
-use super::meta::state;
+use super::meta;
 use super::{Slab, sites};
 use crate::hook::mode;
 use crate::registry::BrickInfo;
@@ -140,7 +140,7 @@ pub(crate) fn claimed(info: &'static BrickInfo, index: u16) -> Result<(&'static 
         count_dropped();
         return Err(index);
     };
-    if slab.state(index).load(Relaxed) == state::ABSENT {
+    if slab.state(index).load(Relaxed) == meta::ABSENT {
         slab.admit(index, info);
     }
     Ok((slab, index))

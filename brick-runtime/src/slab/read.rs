@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ledger::{Ledger, MAX_LAYERS, Slot, Spread, allocate_zeroed};
 use super::log::{Entries, Entry, Sink};
+use super::meta::Kind;
 use super::{Slab, pool, sites};
 use crate::histogram::{BUCKETS, Histogram};
 use crate::stats::{LayerTally, Span, Tally};
@@ -141,16 +142,16 @@ impl Sum {
         ));
         t.squares += f64::from_bits(slot.squares.get());
         t.own = t.own.wrapping_add(slot.own.get());
-        t.recursive += slot.recursive.get();
-        t.over_budget += slot.over_budget.get();
-        t.panics += slot.panics.get();
+        t.recursive += slot.recursive.get() + slot.sum(Kind::InnerAsyncCall);
+        t.over_budget += slot.sum(Kind::Over);
+        t.panics += slot.sum(Kind::Panic);
         t.polls += slot.polls.get();
-        t.cancelled += slot.cancelled.get();
-        t.flops += slot.flops.get();
-        t.bytes += slot.bytes.get();
-        t.tokens += slot.tokens.get();
-        t.elements += slot.elements.get();
-        t.budgets += slot.budgets.get();
+        t.cancelled += slot.sum(Kind::Cancelled);
+        t.flops += slot.sum(Kind::Flops);
+        t.bytes += slot.sum(Kind::Bytes);
+        t.tokens += slot.sum(Kind::Tokens);
+        t.elements += slot.sum(Kind::Elements);
+        t.budgets += slot.sum(Kind::Budget);
         t.checks.add(&span(&slot.checks));
         t.latency.add(&span(&slot.latency));
     }
