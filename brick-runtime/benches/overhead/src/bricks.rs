@@ -3,69 +3,51 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use brick_runtime::__private::Site;
-use brick_runtime::{BrickInfo, BrickProfiler, Rules};
+use brick_runtime::{BrickProfiler, brick};
 
 use crate::harness::{Run, thread_time};
 use crate::plain;
 
-macro_rules! site {
-    ($name:literal $($builder:tt)*) => {{
-        static INFO: BrickInfo = BrickInfo::new($name, module_path!(), $name, file!(), line!())$($builder)*;
-        static SITE: Site = Site::new(&INFO);
-        &SITE
-    }};
-}
-
+#[brick(id = Full)]
 #[inline(never)]
 pub fn full(x: u64) -> u64 {
-    let call = site!("Full").open().start();
-    let result = black_box(x + 1);
-    call.exit();
-    result
+    black_box(x + 1)
 }
 
+#[brick(id = Budgeted, budget_us = 1000)]
 #[inline(never)]
 pub fn budget(x: u64) -> u64 {
-    let call = site!("Budget" .budget_ns(1_000_000)).open().start();
-    let result = black_box(x + 1);
-    call.exit();
-    result
+    black_box(x + 1)
 }
 
+#[brick(id = Child)]
 #[inline(never)]
 fn child(x: u64) -> u64 {
-    let call = site!("Child").open().start();
-    let result = black_box(x + 1);
-    call.exit();
-    result
+    black_box(x + 1)
 }
 
+#[brick(id = Parent)]
 #[inline(never)]
 pub fn parent(x: u64) -> u64 {
-    let call = site!("Parent").open().start();
-    let result = child(black_box(x + 1));
-    call.exit();
-    result
+    child(black_box(x + 1))
 }
 
+#[brick(id = Declared, flops = 2 * x + 2, bytes = 8)]
 #[inline(never)]
 pub fn declared(x: u64) -> u64 {
-    let call = site!("Declared").open().flops(2 * x + 2).bytes(8u64).layer(x & 31).start();
-    let result = black_box(x + 1);
-    call.exit();
-    result
+    black_box(x + 1)
 }
 
+#[brick(id = Layered, layer = x & 31)]
+#[inline(never)]
+pub fn layered(x: u64) -> u64 {
+    black_box(x + 1)
+}
+
+#[brick(id = Checked, assert = "finite")]
 #[inline(never)]
 fn checked(out: &mut [f32; 256]) {
-    let call = site!("Checked").open().start();
-    let out_after = black_box(&mut *out);
-    let post = call.exit();
-    if let Some(mut verdict) = post.checks() {
-        verdict.tensor("out", &out_after[..], const { &Rules::FINITE });
-        verdict.finish();
-    }
+    black_box(out);
 }
 
 pub fn finite(n: u64) -> Duration {

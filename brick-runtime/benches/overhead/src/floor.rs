@@ -15,7 +15,9 @@ fn ticks() -> u64 {
 fn ticks() -> u64 {
     let ticks: u64;
     // SAFETY: reads a counter that user mode may read.
-    unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags))
+    };
     ticks
 }
 

@@ -29,10 +29,26 @@ macro_rules! plain {
 
 /// The calling thread's CPU time since some epoch.
 pub fn thread_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a live timespec.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    assert_eq!(
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) },
+        0
+    );
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Memory of this process that is in RAM, where the system tells.
+pub fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }
 
 pub struct Row {
@@ -61,13 +77,19 @@ fn sample(run: Run, n: u64, threads: usize) -> f64 {
                 })
             })
             .collect();
-        started.into_iter().map(|t| t.join().expect("no contender panics")).fold(0.0, f64::max)
+        started
+            .into_iter()
+            .map(|t| t.join().expect("no contender panics"))
+            .fold(0.0, f64::max)
     })
 }
 
 /// Calls that take about `ms` milliseconds.
 fn size(run: Run, threads: usize, ms: f64) -> u64 {
-    let per_call = (0..3).map(|_| sample(run, 5_000, threads)).fold(f64::MAX, f64::min).max(0.3);
+    let per_call = (0..3)
+        .map(|_| sample(run, 5_000, threads))
+        .fold(f64::MAX, f64::min)
+        .max(0.3);
     ((ms * 1e6 / per_call) as u64).clamp(2_000, 20_000_000)
 }
 
@@ -79,28 +101,35 @@ fn quantile(values: &mut [f64], q: f64) -> f64 {
 
 /// `rounds` times through the list, each sample next to one of its floor.
 pub fn measure(list: &[&'static Contender], threads: usize, rounds: usize, ms: f64) -> Vec<Row> {
-    let sizes: Vec<(u64, u64)> =
-        list.iter().map(|c| (size(c.run, threads, ms), size(c.floor, threads, ms))).collect();
+    let sizes: Vec<(u64, u64)> = list
+        .iter()
+        .map(|c| (size(c.run, threads, ms), size(c.floor, threads, ms)))
+        .collect();
     let mut samples = vec![(Vec::new(), Vec::new()); list.len()];
     for _ in 0..rounds {
-        for ((contender, &(n, floor_n)), (ns, ratios)) in list.iter().zip(&sizes).zip(&mut samples) {
+        for ((contender, &(n, floor_n)), (ns, ratios)) in list.iter().zip(&sizes).zip(&mut samples)
+        {
             let floor = sample(contender.floor, floor_n, threads);
             let own = sample(contender.run, n, threads);
             ns.push(own);
             ratios.push(own / floor);
             // Lets background collectors (hotpath's, fastrace's) drain off the clock.
-            if ["hotpath", "fastrace"].iter().any(|peer| contender.name.starts_with(peer)) {
+            if ["hotpath", "fastrace"]
+                .iter()
+                .any(|peer| contender.name.starts_with(peer))
+            {
                 std::thread::sleep(Duration::from_millis(30));
             }
         }
     }
-    let row = |(contender, (mut ns, mut ratios)): (&&'static Contender, (Vec<f64>, Vec<f64>))| Row {
-        name: contender.name,
-        median: quantile(&mut ns, 0.5),
-        p10: quantile(&mut ns, 0.1),
-        min: quantile(&mut ns, 0.0),
-        max: quantile(&mut ns, 1.0),
-        ratio: quantile(&mut ratios, 0.5),
-    };
+    let row =
+        |(contender, (mut ns, mut ratios)): (&&'static Contender, (Vec<f64>, Vec<f64>))| Row {
+            name: contender.name,
+            median: quantile(&mut ns, 0.5),
+            p10: quantile(&mut ns, 0.1),
+            min: quantile(&mut ns, 0.0),
+            max: quantile(&mut ns, 1.0),
+            ratio: quantile(&mut ratios, 0.5),
+        };
     list.iter().zip(samples).map(row).collect()
 }

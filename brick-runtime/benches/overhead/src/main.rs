@@ -4,7 +4,7 @@
 //! cargo run --release                  # the table, then one line for machines
 //! cargo run --release -- --check       # exit code 1 if the bar is missed
 //! cargo run --release -- --only brick  # contenders by substring
-//! cargo run --release -- --calls 1000000 --contender full   # a plain loop, for callgrind
+//! cargo run --release -- --contender full --calls 100000000   # a plain loop: ns a call, memory
 //! ```
 //!
 //! Contenders are interleaved (A B C … A B C …), and each sample is paired with one of its
@@ -12,6 +12,8 @@
 //! the median over the pairs; it survives a noisy, shared machine. Time is the
 //! calling thread's CPU time, which leaves out preemption. The first round is a discarded
 //! warm-up that also sizes each contender's loop.
+
+brick_runtime::bricks!();
 
 mod bricks;
 mod floor;
@@ -27,19 +29,76 @@ const BAR_FULL: f64 = 1.15;
 const BAR_SELF_TIME: f64 = 1.30;
 
 const CONTENDERS: &[Contender] = &[
-    Contender { name: "bare function", run: plain!(floor::bare), floor: plain!(floor::two_reads) },
-    Contender { name: "2 x rdtsc (floor)", run: plain!(floor::two_reads), floor: plain!(floor::two_reads) },
-    Contender { name: "2 x std Instant", run: plain!(floor::two_instants), floor: plain!(floor::two_reads) },
-    Contender { name: "brick: full", run: plain!(bricks::full), floor: plain!(floor::two_reads) },
-    Contender { name: "brick: budget", run: plain!(bricks::budget), floor: plain!(floor::two_reads) },
-    Contender { name: "brick: self time, parent + child", run: plain!(bricks::parent), floor: plain!(floor::nested) },
-    Contender { name: "brick: layer, flops, bytes", run: plain!(bricks::declared), floor: plain!(floor::two_reads) },
-    Contender { name: "brick: finite over 256 f32", run: bricks::finite, floor: plain!(floor::two_reads) },
-    Contender { name: "brick: disabled at run time", run: bricks::disabled, floor: plain!(floor::two_reads) },
-    Contender { name: "hotpath", run: plain!(peers::with_hotpath), floor: plain!(floor::two_reads) },
-    Contender { name: "tracing, registry + timing layer", run: peers::tracing_layer, floor: plain!(floor::two_reads) },
-    Contender { name: "fastrace, local root per 1000", run: peers::fastrace, floor: plain!(floor::two_reads) },
-    Contender { name: "puffin, frame per 1000", run: peers::puffin, floor: plain!(floor::two_reads) },
+    Contender {
+        name: "bare function",
+        run: plain!(floor::bare),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "2 x rdtsc (floor)",
+        run: plain!(floor::two_reads),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "2 x std Instant",
+        run: plain!(floor::two_instants),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "brick: full",
+        run: plain!(bricks::full),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "brick: budget",
+        run: plain!(bricks::budget),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "brick: self time, parent + child",
+        run: plain!(bricks::parent),
+        floor: plain!(floor::nested),
+    },
+    Contender {
+        name: "brick: flops and bytes",
+        run: plain!(bricks::declared),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "brick: layer",
+        run: plain!(bricks::layered),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "brick: finite over 256 f32",
+        run: bricks::finite,
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "brick: disabled at run time",
+        run: bricks::disabled,
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "hotpath",
+        run: plain!(peers::with_hotpath),
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "tracing, registry + timing layer",
+        run: peers::tracing_layer,
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "fastrace, local root per 1000",
+        run: peers::fastrace,
+        floor: plain!(floor::two_reads),
+    },
+    Contender {
+        name: "puffin, frame per 1000",
+        run: peers::puffin,
+        floor: plain!(floor::two_reads),
+    },
 ];
 
 /// Measured before any subscriber exists: once one has, tracing's fast path never comes back.
@@ -58,7 +117,13 @@ struct Options {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { check: false, only: String::new(), rounds: 51, ms: 2.0, loop_of: None };
+    let mut options = Options {
+        check: false,
+        only: String::new(),
+        rounds: 51,
+        ms: 2.0,
+        loop_of: None,
+    };
     let (mut contender, mut calls) = (None, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -101,8 +166,14 @@ fn main() -> ExitCode {
             eprintln!("overhead: no contender is called {name}");
             return ExitCode::from(2);
         };
-        let time = (contender.run)(*calls);
-        println!("{}: {calls} calls, {:.2} ns each", contender.name, time.as_nanos() as f64 / *calls as f64);
+        (contender.run)(10_000);
+        let before = harness::resident_kib();
+        let ns = (contender.run)(*calls).as_nanos() as f64 / *calls as f64;
+        let after = harness::resident_kib();
+        println!(
+            "{}: {calls} calls, {ns:.2} ns each, {before} -> {after} KiB resident",
+            contender.name
+        );
         return ExitCode::SUCCESS;
     }
     let _peers = peers::start();
@@ -110,12 +181,25 @@ fn main() -> ExitCode {
 }
 
 fn table(options: &Options) -> ExitCode {
-    let pick = |list: &'static [Contender]| list.iter().filter(|c| c.name.contains(&options.only)).collect::<Vec<_>>();
-    println!("{} rounds of ~{} ms, interleaved and paired; thread CPU time", options.rounds, options.ms);
-    let pristine = [1, 2].map(|threads| measure(&pick(PRISTINE), threads, options.rounds, options.ms));
+    let pick = |list: &'static [Contender]| {
+        list.iter()
+            .filter(|c| c.name.contains(&options.only))
+            .collect::<Vec<_>>()
+    };
+    println!(
+        "{} rounds of ~{} ms, interleaved and paired; thread CPU time",
+        options.rounds, options.ms
+    );
+    let pristine =
+        [1, 2].map(|threads| measure(&pick(PRISTINE), threads, options.rounds, options.ms));
     let mut ratios = Vec::new();
     for (threads, mut rows) in [1, 2].into_iter().zip(pristine) {
-        rows.extend(measure(&pick(CONTENDERS), threads, options.rounds, options.ms));
+        rows.extend(measure(
+            &pick(CONTENDERS),
+            threads,
+            options.rounds,
+            options.ms,
+        ));
         println!("\n{threads} thread(s)\n");
         println!("| contender | ns per call: median | p10 | min..max | x paired floor |");
         println!("|---|---:|---:|---:|---:|");
@@ -129,11 +213,19 @@ fn table(options: &Options) -> ExitCode {
     }
     peers::finish();
     let ratio = |threads: usize, name: &str| find(&ratios[threads - 1], name);
-    let (full, self_time, threads2) = (ratio(1, "brick: full"), ratio(1, "brick: self time"), ratio(2, "brick: full"));
-    println!("\noverhead: full={full:.2} self_time={self_time:.2} threads2={threads2:.2} (x paired floor)");
+    let (full, self_time, threads2) = (
+        ratio(1, "brick: full"),
+        ratio(1, "brick: self time"),
+        ratio(2, "brick: full"),
+    );
+    println!(
+        "\noverhead: full={full:.2} self_time={self_time:.2} threads2={threads2:.2} (x paired floor)"
+    );
     let missed = full > BAR_FULL || self_time > BAR_SELF_TIME || threads2 > BAR_FULL;
     if options.check && missed {
-        eprintln!("overhead: the bar is {BAR_FULL} for full and threads2, {BAR_SELF_TIME} for self_time");
+        eprintln!(
+            "overhead: the bar is {BAR_FULL} for full and threads2, {BAR_SELF_TIME} for self_time"
+        );
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -141,5 +233,7 @@ fn table(options: &Options) -> ExitCode {
 
 /// The ratio of the contender whose name starts with `name`; NaN if it was not picked.
 fn find(rows: &[Row], name: &str) -> f64 {
-    rows.iter().find(|r| r.name.starts_with(name)).map_or(f64::NAN, |r| r.ratio)
+    rows.iter()
+        .find(|r| r.name.starts_with(name))
+        .map_or(f64::NAN, |r| r.ratio)
 }

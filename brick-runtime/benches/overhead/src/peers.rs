@@ -112,7 +112,9 @@ pub fn puffin(n: u64) -> Duration {
 /// Starts the collectors that need it; dropped, hotpath's stops.
 pub fn start() -> impl Drop {
     fastrace::set_reporter(Discard, fastrace::collector::Config::default());
-    hotpath::HotpathGuardBuilder::new("overhead").format(hotpath::Format::None).build()
+    hotpath::HotpathGuardBuilder::new("overhead")
+        .format(hotpath::Format::None)
+        .build()
 }
 
 /// Says what the collectors got: a peer that records nothing would look cheap.
