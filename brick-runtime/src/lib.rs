@@ -1,4 +1,38 @@
-//! What annotated code calls, and all that reads it out.
+//! Time budgets, numeric contracts and a profiler for compute kernels: what annotated code
+//! calls, and all that reads it out.
+//!
+//! ```
+//! use brick_runtime::{BrickProfiler, brick, bricks};
+//!
+//! bricks! { Axpy } // in a crate of its own, `bricks!()` finds them by itself
+//!
+//! /// y += a · x
+//! #[brick(id = Axpy, budget_us = 20, assert = "finite", flops = 2 * x.len())]
+//! fn axpy(a: f32, x: &[f32], y: &mut [f32]) {
+//!     for (y, x) in y.iter_mut().zip(x) {
+//!         *y += a * x;
+//!     }
+//! }
+//!
+//! fn main() {
+//!     axpy(0.5, &[1.0; 4096], &mut [0.0; 4096]);
+//!     println!("{}", BrickProfiler::global().snapshot().table());
+//!     let calls = BrickProfiler::global().brick_stats(BrickId::Axpy).map(|axpy| axpy.calls());
+//!     assert_eq!(calls, cfg!(feature = "visualization").then_some(1));
+//! }
+//! ```
+//!
+//! Without the feature `visualization` the annotation compiles to nothing, this API stays and its
+//! snapshots say why they are empty. So a library leaves the feature to the program.
+//!
+//! - [`macro@brick`] and [`bricks!`] annotate; [`BrickInfo`] and [`Registry`] are what is known at
+//!   compile time, of one or several crates.
+//! - [`BrickProfiler`] gives [`Snapshot`]s of [`BrickStats`], and [`Table`]s for people. A [`Figure`]
+//!   says whether it was measured, derived or is unavailable. [`layer_scope`] and [`position_scope`] say
+//!   where the program is.
+//! - [`contract`] decides what is checked and what follows on a [`Violation`]; [`Check`] makes a
+//!   type checkable.
+//! - [`ComputeBrick`] and [`BrickLayer`] are bricks composed at run time.
 
 mod catalog;
 mod claim;
