@@ -162,17 +162,60 @@ impl Snapshot {
     }
 }
 
-/// `{"unavailable", "total_ns", "total_tokens", "dropped", "cost", "bricks"}`.
+/// Where the figures of a brick come from that don't say so themselves, by their names.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize)]
+struct Provenance {
+    measured: &'static [&'static str],
+    derived: &'static [&'static str],
+    declared: &'static [&'static str],
+}
+
+#[cfg(feature = "serde")]
+const PROVENANCE: Provenance = Provenance {
+    measured: &[
+        "calls",
+        "timed_calls",
+        "recursive",
+        "panics",
+        "over_budget",
+        "polls",
+        "cancelled",
+        "time",
+        "self_ns",
+        "checks",
+        "latency",
+        "layers",
+    ],
+    // From the times and their histogram.
+    derived: &[
+        "mean_ns",
+        "std_ns",
+        "cv",
+        "percentile_resolution",
+        "p50",
+        "p90",
+        "p95",
+        "p99",
+    ],
+    // By the author of the brick, for the calls that returned.
+    declared: &["flops", "bytes", "tokens", "elements"],
+};
+
+/// `{"unavailable", "total_ns", "total_tokens", "dropped", "cost", "provenance", "bricks"}`. What
+/// is not known is null.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Snapshot {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
+        let known = |count: u64| self.unavailable.is_none().then_some(count);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("unavailable", &self.unavailable)?;
-        map.serialize_entry("total_ns", &self.wall_ns)?;
-        map.serialize_entry("total_tokens", &self.tokens)?;
-        map.serialize_entry("dropped", &self.dropped)?;
-        map.serialize_entry("cost", &self.cost())?;
+        map.serialize_entry("total_ns", &known(self.wall_ns))?;
+        map.serialize_entry("total_tokens", &known(self.tokens))?;
+        map.serialize_entry("dropped", &known(self.dropped))?;
+        map.serialize_entry("cost", &self.unavailable.is_none().then(|| self.cost()))?;
+        map.serialize_entry("provenance", &PROVENANCE)?;
         map.serialize_entry("bricks", &self.bricks)?;
         map.end()
     }
