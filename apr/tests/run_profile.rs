@@ -359,13 +359,15 @@ fn profile_for_people() {
     let text = text_of(&["profile", "--tokens", "4", "--warmup", "0"]);
     for told in [
         "model    built-in tiny-llama (random weights), architecture llama\n",
-        "\nfigures  measured: calls, ms, p50, p99; derived from them: tokens/s,",
+        " ms (measured); ",
+        " µs/token (derived)\n",
+        "\nmeasured: calls, p50 and p99 (at most 6.25 % off), over budget; ",
         "\nprefill: 41 tokens in ",
         "\ndecode: 4 tokens in ",
         "% of decode",
         "bricks cover ",
         "profiler: ",
-        "* derived: declared work over measured time",
+        "derived: µs/token, %, * from declared work",
     ] {
         assert!(text.contains(told), "{told:?} in {text}");
     }

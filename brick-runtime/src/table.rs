@@ -102,7 +102,10 @@ impl Table<'_> {
 
     fn footer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = self.snapshot;
-        let percent = |ns: f64| 100.0 * ns / self.wall_ns;
+        let percent = |ns: f64| match 100.0 * ns / self.wall_ns {
+            share if share.is_finite() => format!("{share:.2} %"),
+            _ => "–".to_owned(),
+        };
         if let Some(coverage) = s.coverage(self.wall_ns).value() {
             let wall = significant(Some(self.wall_ns / 1e6));
             // No brick at all is an empty sum, which is -0.
@@ -118,23 +121,28 @@ impl Table<'_> {
             let (hooks, percent) = (cost.hooks, percent(all));
             writeln!(
                 f,
-                "profiler: {hooks} hooks × {each:.0} ns (measured) = {percent:.2} %"
+                "profiler: {hooks} hooks × {each:.0} ns (measured) = {percent}"
             )?;
         }
         if cost.checks.count > 0 {
             let (checks, percent) = (cost.checks.count, percent(cost.checks.total_ns));
             writeln!(
                 f,
-                "contracts: {checks} results checked, {percent:.2} % (measured)"
+                "contracts: {checks} results checked, {percent} (measured)"
             )?;
         }
         if s.dropped() > 0 {
             writeln!(f, "{} calls could not be recorded", s.dropped())?;
         }
         let off = 100.0 * BrickStats::PERCENTILE_RESOLUTION;
+        let (total, each) = match self.per_token {
+            Some(_) => ("", "µs/token"),
+            None => ("total, ", "mean"),
+        };
         write!(
             f,
-            "p50, p99: at most {off:.2} % off. * derived: declared work over measured time"
+            "measured: calls, {total}p50 and p99 (at most {off:.2} % off), over budget; \
+             derived: {each}, %, * from declared work"
         )
     }
 }

@@ -16,10 +16,6 @@ use std::time::{Duration, Instant};
 /// Version of the JSON that `--format json` prints.
 const SCHEMA: &str = "apr.profile/1";
 
-/// Said once, above both tables: what has a star there is derived from declarations too.
-const PROVENANCE: &str =
-    "figures  measured: calls, ms, p50, p99; derived from them: tokens/s, µs/token, shares";
-
 const AFTER_HELP: &str = "\
 Prefill (reading the prompt, all tokens at once) and decode (one token after the other) are
 reported apart. Shares are of wall-clock time; what no brick covers is left over and shown.
@@ -199,7 +195,7 @@ impl Phase {
         let (tokens, ms) = (self.tokens, self.wall_ns / 1e6);
         writeln!(
             out,
-            "\n{name}: {tokens} tokens in {ms:.2} ms, {:.1} tokens/s, {:.1} µs/token",
+            "\n{name}: {tokens} tokens in {ms:.2} ms (measured); {:.1} tokens/s, {:.1} µs/token (derived)",
             self.tokens_per_s,
             1e3 * ms / tokens as f64,
         )?;
@@ -220,7 +216,6 @@ fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         report.architecture
     )?;
     writeln!(out, "threads  {}", report.threads)?;
-    writeln!(out, "{PROVENANCE}")?;
     report.prefill.print("prefill", out)?;
     report.decode.print("decode", out)
 }
