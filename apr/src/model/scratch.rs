@@ -2,31 +2,32 @@
 
 use super::{Model, ModelError};
 use brick_kernels::KernelError;
+use std::ops::{Deref, DerefMut};
 
-/// Buffers for `n` tokens, each row-major `[n, …]`; grown on demand, so that decoding, one token
-/// after the other, allocates nothing.
+/// Buffers for `n` tokens, each row-major `[n, …]`. They grow on demand and keep what they have: a
+/// batch that follows a shorter one neither allocates nor clears.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     /// The residual stream, `[n, n_embd]`.
-    pub(super) x: Vec<f32>,
+    pub(super) x: Buffer,
     /// Its norm, and each block's contribution before it is added, `[n, n_embd]`.
-    pub(super) h: Vec<f32>,
+    pub(super) h: Buffer,
     /// `[n, n_embd]`: what a projection back to the stream wrote, before a norm of its own.
-    pub(super) back: Vec<f32>,
+    pub(super) back: Buffer,
     /// `[n, n_heads, head_dim]`.
-    pub(super) q: Vec<f32>,
+    pub(super) q: Buffer,
     /// `[n, n_kv_heads, head_dim]`.
-    pub(super) k: Vec<f32>,
+    pub(super) k: Buffer,
     /// `[n, n_kv_heads, head_dim]`.
-    pub(super) v: Vec<f32>,
+    pub(super) v: Buffer,
     /// The heads' outputs, `[n, n_heads, head_dim]`.
-    pub(super) heads: Vec<f32>,
+    pub(super) heads: Buffer,
     /// The feed-forward network's inner layer, `[n, n_ff]`.
-    pub(super) ff: Vec<f32>,
+    pub(super) ff: Buffer,
 }
 
 impl Scratch {
-    /// Makes every buffer exactly as long as `n` tokens need.
+    /// Makes every buffer exactly as long as `n` tokens need; what is in them is anything.
     ///
     /// # Errors
     /// [`KernelError::OutOfMemory`]: the widths are the file's, so no memory for them is a fault to
@@ -43,44 +44,81 @@ impl Scratch {
             (&mut self.heads, c.n_heads * c.head_dim),
             (&mut self.ff, c.n_ff),
         ] {
-            resize(buffer, n.saturating_mul(width))?;
+            buffer.fit(n.saturating_mul(width))?;
         }
         Ok(())
     }
 }
 
-/// Makes `buffer` as long as `len`.
-fn resize(buffer: &mut Vec<f32>, len: usize) -> Result<(), KernelError> {
-    let more = len.saturating_sub(buffer.len());
-    buffer
-        .try_reserve_exact(more)
-        .map_err(|_| KernelError::OutOfMemory {
-            kernel: "activations",
-            bytes: len.saturating_mul(size_of::<f32>()),
-        })?;
-    buffer.resize(len, 0.0);
-    Ok(())
+/// The first `len` of the floats it holds.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    held: Vec<f32>,
+    len: usize,
+}
+
+impl Buffer {
+    /// Makes the buffer as long as `len`.
+    fn fit(&mut self, len: usize) -> Result<(), KernelError> {
+        let more = len.saturating_sub(self.held.len());
+        if more > 0 {
+            let no_memory = |_| KernelError::OutOfMemory {
+                kernel: "activations",
+                bytes: len.saturating_mul(size_of::<f32>()),
+            };
+            self.held.try_reserve_exact(more).map_err(no_memory)?;
+            self.held.resize(len, 0.0);
+        }
+        self.len = len;
+        Ok(())
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.held[..self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.held[..self.len]
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::resize;
+    use super::Buffer;
     use brick_kernels::KernelError;
 
     #[test]
-    fn no_memory_is_an_error() {
-        let mut buffer = vec![1.0];
+    fn no_memory_is_an_error_and_changes_nothing() {
+        let mut buffer = Buffer::default();
+        buffer.fit(1).unwrap();
         for len in [1 << 55, usize::MAX] {
             let bytes = len.saturating_mul(4);
             let expected = KernelError::OutOfMemory {
                 kernel: "activations",
                 bytes,
             };
-            assert_eq!(resize(&mut buffer, len), Err(expected));
+            assert_eq!(buffer.fit(len), Err(expected));
+            assert_eq!(*buffer, [0.0]);
         }
-        resize(&mut buffer, 3).unwrap();
-        assert_eq!(buffer, [1.0, 0.0, 0.0]);
-        resize(&mut buffer, 1).unwrap();
-        assert_eq!(buffer, [1.0]);
+    }
+
+    #[test]
+    fn shrinks_and_grows_within_what_it_holds() {
+        let mut buffer = Buffer::default();
+        buffer.fit(3).unwrap();
+        buffer.copy_from_slice(&[1.0, 2.0, 3.0]);
+        let held = buffer.as_ptr();
+        buffer.fit(1).unwrap();
+        assert_eq!(*buffer, [1.0]);
+        buffer.fit(3).unwrap();
+        assert_eq!((buffer.len(), buffer.as_ptr()), (3, held));
+        buffer.fit(5).unwrap();
+        assert_eq!(buffer[3..], [0.0, 0.0]);
     }
 }

@@ -10,6 +10,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::mem::offset_of;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicPtr, AtomicU64,
@@ -245,27 +246,19 @@ impl Slot {
         }
     }
 
-    /// Copies every field; histogram and layers only where they can hold something.
+    /// Copies every field into this empty slot.
     fn copy(&self, from: &Slot) {
-        let header = offset_of!(Slot, histogram) / size_of::<Cell64>();
-        self.words()[..header]
-            .iter()
-            .zip(from.words())
-            .for_each(|(to, from)| to.set(from.get()));
-        let layered = self.layered.get().min(MAX_LAYERS as u64) as usize;
-        for (row, to) in self.layers.iter().enumerate() {
-            if row < layered {
-                to.copy(&from.layers[row])
-            } else {
-                to.clear()
-            }
+        for (to, from) in self.header().iter().zip(from.header()) {
+            to.set(from.get());
         }
-        self.histogram.as_flattened().iter().for_each(|b| b.set(0));
-        // A torn copy may see any minimum and maximum: `bucket` keeps them in bounds.
-        let filled = bucket(!self.min_inverted.get())..=bucket(self.max.get());
+        // Of what was copied, not of `from`: that may be counting meanwhile, and what is outside
+        // of this slot's own bounds would never be cleared.
+        for row in 0..self.layered() {
+            self.layers[row].copy(&from.layers[row]);
+        }
         for (to, from) in self.histogram.iter().zip(&from.histogram) {
-            for b in filled.clone() {
-                to[b].set(from[b].get());
+            for bucket in self.filled() {
+                to[bucket].set(from[bucket].get());
             }
         }
     }
@@ -273,8 +266,33 @@ impl Slot {
     /// Forgets everything but the budget.
     fn clear(&self) {
         let budget = self.budget.get();
-        self.words().iter().for_each(|w| w.set(0));
+        self.layers[..self.layered()].iter().for_each(Spread::clear);
+        for histogram in &self.histogram {
+            histogram[self.filled()].iter().for_each(|b| b.set(0));
+        }
+        self.header().iter().for_each(|w| w.set(0));
         self.budget.set(budget);
+    }
+
+    /// Rows of `layers` that may hold something; the others are zero.
+    fn layered(&self) -> usize {
+        self.layered.get().min(MAX_LAYERS as u64) as usize
+    }
+
+    /// Buckets that may hold something; the others are zero. A torn copy may say any minimum and
+    /// maximum, `bucket` keeps them in bounds.
+    fn filled(&self) -> Range<usize> {
+        let (min, max) = (!self.min_inverted.get(), self.max.get());
+        if min <= max {
+            bucket(min)..bucket(max) + 1
+        } else {
+            0..0
+        }
+    }
+
+    /// All but histogram and layers.
+    fn header(&self) -> &[Cell64] {
+        &self.words()[..offset_of!(Slot, histogram) / size_of::<Cell64>()]
     }
 
     /// The slot as an array of its cells.
