@@ -107,17 +107,9 @@ impl Level {
     #[inline(always)]
     pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &Work) {
         let (ticks, children) = self.close(slab, now);
-        let meta = self.opened();
-        let mut due = slab.append_call(ticks, meta, children);
-        due |= work.append(
-            slab,
-            self.index(),
-            self.opened(),
-            now.saturating_sub(self.start),
-        );
-        if due {
-            slab.settle(now);
-        }
+        let passed = now.saturating_sub(self.start);
+        work.append(slab, self.index(), self.opened(), passed);
+        slab.append_call(ticks, self.opened(), children, now);
     }
 
     /// Closes a level that was opened on the slow path, as a call that declared this.

@@ -24,10 +24,9 @@ impl Work {
         budget_ns: u64::MAX,
     };
 
-    /// Appends what was declared by a call that took `ticks`; true when the log is due.
+    /// Appends what was declared by a call that took `ticks`.
     #[inline(always)]
-    pub(super) fn append(&self, slab: &Slab, index: u16, opened: u16, ticks: u64) -> bool {
-        let mut due = false;
+    pub(super) fn append(&self, slab: &Slab, index: u16, opened: u16, ticks: u64) {
         for (amount, kind) in [
             (self.flops, Kind::Flops),
             (self.bytes, Kind::Bytes),
@@ -35,17 +34,16 @@ impl Work {
             (self.elements, Kind::Elements),
         ] {
             if amount != 0 {
-                due |= slab.append(kind, index, amount);
+                slab.append(kind, index, amount);
             }
         }
         // A recursive call is in no time, and so in no budget.
         if self.budget_ns < u64::MAX && meta::is_plain(opened) {
             let budget = clock::from_ns(self.budget_ns);
-            due |= slab.append(Kind::Budget, index, budget);
+            slab.append(Kind::Budget, index, budget);
             if ticks > budget {
-                due |= slab.append(Kind::Over, index, 1);
+                slab.append(Kind::Over, index, 1);
             }
         }
-        due
     }
 }

@@ -120,8 +120,8 @@ pub(crate) struct Slot {
     sums: [Cell64; meta::SUMMED],
     pub(crate) checks: Spread,
     pub(crate) latency: Spread,
-    /// Outermost calls by duration; their number is the sum of the buckets of both.
-    pub(crate) histogram: [[Cell64; BUCKETS]; 2],
+    /// Outermost calls by duration; their number is the sum of all buckets.
+    pub(crate) histogram: [[Cell64; BUCKETS]; 4],
     pub(crate) layers: [Spread; MAX_LAYERS],
 }
 
@@ -131,51 +131,31 @@ impl Slot {
         self.sums[kind as usize].get()
     }
 
-    /// Calls of this brick, as far as they can be taken eight at a time: how many that is. The
-    /// first eight are all plain and of the same meta.
+    /// Outermost calls, eight at a time as far as they fit: how many that is.
     #[inline(never)]
-    fn calls(&self, ticks: &[u64], metas: &[u16], layer: u64) -> usize {
-        let eights = ticks
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .zip(metas.as_chunks::<8>().0);
+    fn calls(&self, ticks: &[u64], layer: u64) -> usize {
         let (mut lanes, mut n) = (Lanes::new(), 0);
-        for (ticks, eight) in eights {
-            if *eight != [metas[0]; 8] || !self.eight(&mut lanes, ticks) {
+        for eight in ticks.as_chunks::<8>().0 {
+            let Some(buckets) = lanes.add(eight) else {
                 break;
+            };
+            // Four histograms by turns: an increment waits for the one before of the same bucket.
+            for (i, bucket) in buckets.iter().enumerate() {
+                // SAFETY: `Buckets` are below `BUCKETS`.
+                unsafe { self.histogram[i % 4].get_unchecked(bucket) }.add(1);
             }
             n += 8;
         }
         if n > 0 {
-            self.run(lanes.run(n as u64), layer);
+            let (run, budget) = (lanes.run(n as u64), self.budget.get());
+            if run.max > budget {
+                let over = ticks[..n].iter().filter(|&&t| t > budget).count();
+                self.sums[Kind::Over as usize].add(over as u64);
+            }
+            self.own.add(run.total);
+            self.add(run, layer);
         }
         n
-    }
-
-    /// Eight calls into `lanes` and the histogram, if they fit.
-    #[inline(always)]
-    fn eight(&self, lanes: &mut Lanes, ticks: &[u64; 8]) -> bool {
-        let Some(buckets) = lanes.add(ticks) else {
-            return false;
-        };
-        // Two histograms by turns: an increment waits for the one before of the same bucket.
-        for (i, bucket) in buckets.0.into_iter().enumerate() {
-            // SAFETY: `Buckets` are below `BUCKETS`.
-            unsafe { self.histogram[i % 2].get_unchecked(bucket) }.add(1);
-        }
-        let budget = self.budget.get();
-        if budget != u64::MAX {
-            self.sums[Kind::Over as usize]
-                .add(ticks.iter().filter(|&&t| t > budget).count() as u64);
-        }
-        true
-    }
-
-    #[inline]
-    fn run(&self, run: Run, layer: u64) {
-        self.own.add(run.total);
-        self.add(run, layer);
     }
 
     /// One outermost call, put aside until there are enough.
@@ -194,20 +174,14 @@ impl Slot {
     }
 
     /// Counts all the calls that there is room for.
-    #[inline(never)]
     fn take_waiting(&self, layer: u64) {
         // SAFETY: a `Cell64` has the layout of `u64`, and only the caller writes the slot.
         let ticks = unsafe { &*(&raw const self.waiting).cast::<[u64; WAITING]>() };
-        let (mut lanes, mut n) = (Lanes::new(), 0);
-        for eight in ticks.as_chunks::<8>().0 {
-            if self.eight(&mut lanes, eight) {
-                n += 8;
-            } else {
-                eight.iter().for_each(|&ticks| self.call(ticks, layer));
-            }
-        }
-        if n > 0 {
-            self.run(lanes.run(n), layer);
+        let mut n = self.calls(ticks, layer);
+        while n < WAITING {
+            ticks[n..n + 8].iter().for_each(|&t| self.call(t, layer));
+            n += 8;
+            n += self.calls(&ticks[n..], layer);
         }
         self.waiting_count.set(0);
     }
@@ -341,11 +315,15 @@ impl Ledger {
         slot
     }
 
-    /// A run of calls, all of the same meta to begin with: how many were taken.
+    /// A run of calls, eight of the same meta to begin with: how many were taken.
     #[inline]
     fn calls(&self, ticks: &[u64], metas: &[u16]) -> usize {
         match self.slot(meta::index(metas[0])) {
-            Some(slot) if meta::is_plain(metas[0]) => slot.calls(ticks, metas, self.layer.get()),
+            Some(slot) if meta::is_plain(metas[0]) => {
+                let eights = metas.as_chunks::<8>().0.iter();
+                let alike = 8 * eights.take_while(|eight| **eight == [metas[0]; 8]).count();
+                slot.calls(&ticks[..alike], self.layer.get())
+            }
             _ => 0,
         }
     }

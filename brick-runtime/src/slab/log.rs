@@ -111,21 +111,42 @@ impl<const CAP: usize> Log<CAP> {
         fence(Release);
     }
 
-    /// Owner: appends an entry, and returns the new length. With a detail that is not 0, the
-    /// meta is `detailed`. The caller folds before the log is full.
+    /// Owner: appends an entry, unless `due` entries or more are pending then: false. With a detail
+    /// that is not 0, the meta is `detailed`.
     #[inline(always)]
-    pub(crate) fn append(&self, amount: u64, meta: u16, detail: u64, detailed: u16) -> u64 {
+    pub(crate) fn try_append(
+        &self,
+        amount: u64,
+        meta: u16,
+        detail: u64,
+        detailed: u16,
+        due: u64,
+    ) -> bool {
         let n = self.len.load(Relaxed);
-        // Never wraps, see the callers; spares the hot path a branch to a panic.
-        let i = n as usize & (CAP - 1);
-        self.amounts[i].store(amount, Relaxed);
-        self.metas[i].store(meta, Relaxed);
-        if detail != 0 {
-            self.metas[i].store(detailed, Relaxed);
-            self.details[i].store(detail, Relaxed);
+        // Where `due` is a constant within the log, this is the bounds check too.
+        let appends = n < due - 1;
+        if appends {
+            self.put(n as usize, amount, meta, detail, detailed);
         }
-        self.len.store(n + 1, Release);
-        n + 1
+        appends
+    }
+
+    /// Owner: appends an entry. The caller folds before the log is full.
+    pub(crate) fn append(&self, amount: u64, meta: u16, detail: u64, detailed: u16) {
+        // Never wraps, see the callers.
+        let n = self.len.load(Relaxed) as usize & (CAP - 1);
+        self.put(n, amount, meta, detail, detailed);
+    }
+
+    #[inline(always)]
+    fn put(&self, n: usize, amount: u64, meta: u16, detail: u64, detailed: u16) {
+        self.amounts[n].store(amount, Relaxed);
+        self.metas[n].store(meta, Relaxed);
+        if detail != 0 {
+            self.metas[n].store(detailed, Relaxed);
+            self.details[n].store(detail, Relaxed);
+        }
+        self.len.store(n as u64 + 1, Release);
     }
 
     /// Owner: entries pending.

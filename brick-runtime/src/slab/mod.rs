@@ -98,20 +98,30 @@ impl Slab {
         }
     }
 
-    /// Appends a call. True when the log should be folded: see [`Slab::settle`].
+    /// Appends a call that ended at the tick `now`, the last entry of it, and folds the log if it
+    /// is due.
     #[inline(always)]
-    pub(crate) fn append_call(&self, ticks: u64, meta: u16, children: u64) -> bool {
+    pub(crate) fn append_call(&self, ticks: u64, meta: u16, children: u64, now: u64) {
+        let detailed = meta | meta::CHILDREN;
+        if !self.log.try_append(ticks, meta, children, detailed, DUE) {
+            self.append_due(ticks, meta, children, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn append_due(&self, ticks: u64, meta: u16, children: u64, now: u64) {
         self.log
-            .append(ticks, meta, children, meta | meta::CHILDREN)
-            >= DUE
+            .append(ticks, meta, children, meta | meta::CHILDREN);
+        self.settle(now);
     }
 
     /// Appends any other entry. True when the log should be folded.
     #[inline]
     pub(crate) fn append(&self, kind: Kind, index: u16, amount: u64) -> bool {
         self.log
-            .append(amount, meta::OTHER, kind.of(index), meta::OTHER)
-            >= DUE
+            .append(amount, meta::OTHER, kind.of(index), meta::OTHER);
+        self.log.len() >= DUE
     }
 
     /// Folds the log if it is due and no reader is at work (or it is full). `now` is the tick

@@ -61,9 +61,26 @@ pub struct Row {
     pub ratio: f64,
 }
 
+/// Calls `f` with `depth` × 272 bytes more on the stack. Where a stack ends is random; where what
+/// `f` puts there has the lower 12 bits of an address in a slab, the processor takes loads from
+/// there for dependent, and a call costs 3 ns more. That is luck, and each round has another.
+#[inline(never)]
+fn at_depth(depth: usize, f: &dyn Fn() -> f64) -> f64 {
+    let padding = std::hint::black_box([0u8; 256]);
+    let result = match depth {
+        0 => f(),
+        _ => at_depth(depth - 1, f),
+    };
+    std::hint::black_box(padding);
+    result
+}
+
+/// Depths that `at_depth` is called with: together they walk over a page.
+const DEPTHS: usize = 15;
+
 /// One sample: `threads` threads run `n` calls each at once; ns per call of the slowest.
-fn sample(run: Run, n: u64, threads: usize) -> f64 {
-    let per_call = || run(n).as_nanos() as f64 / n as f64;
+fn sample(run: Run, n: u64, threads: usize, depth: usize) -> f64 {
+    let per_call = || at_depth(depth, &|| run(n).as_nanos() as f64 / n as f64);
     if threads == 1 {
         return per_call();
     }
@@ -87,7 +104,7 @@ fn sample(run: Run, n: u64, threads: usize) -> f64 {
 /// Calls that take about `ms` milliseconds.
 fn size(run: Run, threads: usize, ms: f64) -> u64 {
     let per_call = (0..3)
-        .map(|_| sample(run, 5_000, threads))
+        .map(|_| sample(run, 5_000, threads, 0))
         .fold(f64::MAX, f64::min)
         .max(0.3);
     ((ms * 1e6 / per_call) as u64).clamp(2_000, 20_000_000)
@@ -106,11 +123,12 @@ pub fn measure(list: &[&'static Contender], threads: usize, rounds: usize, ms: f
         .map(|c| (size(c.run, threads, ms), size(c.floor, threads, ms)))
         .collect();
     let mut samples = vec![(Vec::new(), Vec::new()); list.len()];
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        let depth = round % DEPTHS;
         for ((contender, &(n, floor_n)), (ns, ratios)) in list.iter().zip(&sizes).zip(&mut samples)
         {
-            let floor = sample(contender.floor, floor_n, threads);
-            let own = sample(contender.run, n, threads);
+            let floor = sample(contender.floor, floor_n, threads, depth);
+            let own = sample(contender.run, n, threads, depth);
             ns.push(own);
             ratios.push(own / floor);
             // Lets background collectors (hotpath's, fastrace's) drain off the clock.
