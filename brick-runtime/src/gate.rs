@@ -29,7 +29,7 @@ macro_rules! __brick {
     (sync $claim:tt $info:tt {$($enter:tt)*} {} {$($head:tt)*} {} {} $body:tt) => {
         let call = $crate::__claim!($claim $info) $($enter)* .start();
         let ret = $crate::__private::once($($head)* $body);
-        let _ = call.exit();
+        call.end();
         ret
     };
     (sync $claim:tt $info:tt {$($enter:tt)*} {$($aside:tt)*} {$($head:tt)*} {$($inner:tt)*}

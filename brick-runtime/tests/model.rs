@@ -77,7 +77,10 @@ impl Slab {
 
     /// A call whose amount and meta must be seen together.
     fn call(&self, amount: u64) {
-        self.log.append(amount, amount as u16, 0, 0);
+        let appended = self
+            .log
+            .try_append(amount, amount as u16, 0, 0, CAP as u64 + 1);
+        assert!(appended);
     }
 
     fn fold(&self) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::work::Work;
+use super::work::{Declares, Work};
 use super::{Site, mode};
 use crate::clock;
 use crate::slab::meta;
@@ -13,7 +13,7 @@ use crate::slab::{Slab, sites};
 /// Copied about in registers: nothing here may be borrowed on the hot path, or it would have to
 /// live in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Level {
+pub struct Level {
     /// The slab, if the level was opened on the fast path, and so is to be closed.
     pub(super) fast: Option<&'static Slab>,
     /// The slab, if not; `None` where nothing is recorded.
@@ -105,35 +105,92 @@ impl Level {
 
     /// Closes the level at the tick `now` as a call, with what the call declared.
     #[inline(always)]
-    pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &Work) {
+    pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &impl Declares) {
         let (ticks, children) = self.close(slab, now);
         let passed = now.saturating_sub(self.start);
         work.append(slab, self.index(), self.opened(), passed);
         slab.append_call(ticks, self.opened(), children, now);
     }
 
-    /// Closes a level that was opened on the slow path, as a call that declared this.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn close_slow(
-        self,
-        flops: u64,
-        bytes: u64,
-        tokens: u64,
-        elements: u64,
-        budget_ns: u64,
-    ) {
-        let Some(slab) = self.slow else { return };
-        mode::synchronize_if_eager();
-        let work = Work {
-            flops,
-            bytes,
-            tokens,
-            elements,
-            budget_ns,
-        };
-        self.close_call(slab, clock::any_ticks(), &work);
+    /// Closes a level that was opened on the slow path, as a call.
+    fn close_declared(&self, work: &impl Declares) {
+        if let Some(slab) = self.slow {
+            mode::synchronize_if_eager();
+            self.close_call(slab, clock::any_ticks(), work);
+        }
     }
+
+    /// Closes a level that was opened on the slow path, as a call that declared nothing.
+    #[inline(always)]
+    pub(super) fn close_slow(self) {
+        close_slow(self.slow, self.index, self.opened, self.above, self.start);
+    }
+
+    /// Closes a level that was opened on the slow path, as a call that declared this.
+    #[inline(always)]
+    pub(super) fn close_slow_with(self, work: &Work) {
+        close_slow_with(
+            self.slow,
+            self.index,
+            self.opened,
+            self.above,
+            self.start,
+            work.flops,
+            work.bytes,
+            work.tokens,
+            work.elements,
+            work.budget_ns,
+        );
+    }
+}
+
+/// Word by word, so that no level has to live in memory.
+#[cold]
+#[inline(never)]
+fn close_slow(slow: Option<&'static Slab>, index: u64, opened: u64, above: u64, start: u64) {
+    let level = Level {
+        fast: None,
+        slow,
+        index,
+        opened,
+        above,
+        start,
+    };
+    level.close_declared(&());
+}
+
+/// Word by word, so that no level and no work has to live in memory.
+#[cold]
+#[inline(never)]
+#[allow(clippy::too_many_arguments)]
+fn close_slow_with(
+    slow: Option<&'static Slab>,
+    index: u64,
+    opened: u64,
+    above: u64,
+    start: u64,
+    flops: u64,
+    bytes: u64,
+    tokens: u64,
+    elements: u64,
+    budget_ns: u64,
+) {
+    let level = Level {
+        fast: None,
+        slow,
+        index,
+        opened,
+        above,
+        start,
+    };
+    level.close_declared(&Work {
+        flops,
+        bytes,
+        tokens,
+        elements,
+        budget_ns,
+        ..Work::NONE
+    });
 }
 
 /// Marks the brick as open: the children's time so far.

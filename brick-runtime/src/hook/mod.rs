@@ -18,90 +18,89 @@ pub use self::poll::{AsyncCall, Running};
 pub(crate) use self::site::Recorded;
 pub use self::site::Site;
 pub use self::verdict::{Post, Verdict};
-use self::work::Work;
+use self::work::{Declares, Work};
 use crate::clock;
 use crate::contract::Amount;
-use crate::scope::LayerScope;
 use crate::slab::Slab;
 use crate::slab::meta::Kind;
 
 /// A call that is about to start: takes what it declares of itself.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Entry<W = ()> {
     site: &'static Site,
-    work: Work,
-    layer: Option<u64>,
+    declared: W,
 }
 
 impl Site {
-    /// Begins a call: finds the thread's slot, reads no clock yet.
+    /// Begins a call: reads no clock yet.
     #[inline(always)]
     pub fn open(&'static self) -> Entry {
         Entry {
             site: self,
-            work: Work::NONE,
-            layer: None,
+            declared: (),
         }
     }
 }
 
-impl Entry {
+impl<W: Declares> Entry<W> {
+    #[inline(always)]
+    fn declare(self, add: impl FnOnce(&mut Work)) -> Entry<Work> {
+        let mut declared = self.declared.work();
+        add(&mut declared);
+        Entry {
+            site: self.site,
+            declared,
+        }
+    }
     /// Floating-point operations of this call.
     #[inline(always)]
-    pub fn flops(mut self, n: impl Amount) -> Self {
-        self.work.flops = n.amount();
-        self
+    pub fn flops(self, n: impl Amount) -> Entry<Work> {
+        self.declare(|work| work.flops = n.amount())
     }
     /// Bytes that this call must move.
     #[inline(always)]
-    pub fn bytes(mut self, n: impl Amount) -> Self {
-        self.work.bytes = n.amount();
-        self
+    pub fn bytes(self, n: impl Amount) -> Entry<Work> {
+        self.declare(|work| work.bytes = n.amount())
     }
     /// Tokens of this call.
     #[inline(always)]
-    pub fn tokens(mut self, n: impl Amount) -> Self {
-        self.work.tokens = n.amount();
-        self
+    pub fn tokens(self, n: impl Amount) -> Entry<Work> {
+        self.declare(|work| work.tokens = n.amount())
     }
     /// Elements of this call.
     #[inline(always)]
-    pub fn elements(mut self, n: impl Amount) -> Self {
-        self.work.elements = n.amount();
-        self
+    pub fn elements(self, n: impl Amount) -> Entry<Work> {
+        self.declare(|work| work.elements = n.amount())
     }
     /// The layer of this call and of all it calls.
     #[inline(always)]
-    pub fn layer(mut self, n: impl Amount) -> Self {
-        self.layer = Some(n.amount());
-        self
+    pub fn layer(self, n: impl Amount) -> Entry<Work> {
+        self.declare(|work| work.layer = Some(n.amount()))
     }
     /// This call's own budget, in microseconds (`budget_us = expr`).
     #[inline(always)]
-    pub fn budget_us(mut self, us: impl Amount) -> Self {
+    pub fn budget_us(self, us: impl Amount) -> Entry<Work> {
         // One less than "none".
-        self.work.budget_ns = us.thousandths().min(u64::MAX - 1);
-        self
+        self.declare(|work| work.budget_ns = us.thousandths().min(u64::MAX - 1))
     }
     /// A precondition: `text` is its source. A violation follows the policy.
     #[inline(always)]
     pub fn requires(self, holds: bool, text: &'static str) -> Self {
         if !holds {
-            verdict::required(&self, text);
+            verdict::required(self.site, self.declared.work().layer, text);
         }
         self
     }
 
     /// Reads the clock: the call starts.
     #[inline(always)]
-    pub fn start(self) -> Guard {
-        let Entry { site, work, layer } = self;
-        let layer_before = layer.map(LayerScope::enter);
+    pub fn start(self) -> Guard<W> {
+        let Entry { site, mut declared } = self;
+        declared.begin();
         Guard {
             site,
             level: Level::open(site),
-            work,
-            layer_before,
+            declared,
             here: PhantomData,
         }
     }
@@ -109,59 +108,60 @@ impl Entry {
     /// The call is a future: its polls are timed.
     #[inline(always)]
     pub fn start_async(self) -> AsyncCall {
-        AsyncCall::new(self)
+        AsyncCall::new(self.site, self.declared.work())
     }
 }
 
 /// A running call. Dropped without `exit`, it was a panic.
 #[derive(Debug)]
-pub struct Guard {
+pub struct Guard<W: Declares = ()> {
     site: &'static Site,
     level: Level,
-    work: Work,
-    /// What `LayerScope::enter` gave, if the call has a layer of its own. No field here has a
-    /// destructor: that of the guard would not be inlined, and the guard live in memory.
-    layer_before: Option<Option<u64>>,
+    declared: W,
     /// A slab has one writer: a guard stays on its thread.
     here: PhantomData<*const ()>,
 }
 
-impl Guard {
-    /// Reads the clock and records the call.
+impl<W: Declares> Guard<W> {
+    /// Reads the clock and records the call; its results may then be checked.
     #[inline(always)]
     pub fn exit(self) -> Post {
-        let guard = std::mem::ManuallyDrop::new(self);
-        let (level, work) = (guard.level, guard.work);
+        let (site, index, declared) = (self.site, self.level.index(), self.declared);
+        self.close();
+        Post::new(site, index, declared.scope())
+    }
+
+    /// Reads the clock and records the call, whose results nothing looks at.
+    #[inline(always)]
+    pub fn end(self) {
+        let declared = self.declared;
+        self.close();
+        drop(declared.scope());
+    }
+
+    #[inline(always)]
+    fn close(self) {
+        let (level, declared) = (self.level, self.declared);
+        std::mem::forget(self);
         if let Some(slab) = level.fast {
-            level.close_call(slab, clock::ticks(), &work);
+            level.close_call(slab, clock::ticks(), &declared);
         } else {
-            // Word by word, so that `work` has no address and can be constant.
-            level.close_slow(
-                work.flops,
-                work.bytes,
-                work.tokens,
-                work.elements,
-                work.budget_ns,
-            );
+            declared.close_slow(level);
         }
-        Post::new(
-            guard.site,
-            level.index(),
-            guard.layer_before.map(LayerScope::resume),
-        )
     }
 
     /// The call ends where this is dropped, as a panic only if the thread is panicking: for a
     /// `#[track_caller]` body, which cannot move into a closure without losing its caller.
     #[inline(always)]
-    pub fn exit_on_drop(self) -> ScopedGuard {
+    pub fn exit_on_drop(self) -> ScopedGuard<W> {
         ScopedGuard { guard: Some(self) }
     }
 }
 
-impl Drop for Guard {
+impl<W: Declares> Drop for Guard<W> {
     #[inline(always)]
     fn drop(&mut self) {
+        let _layer = self.declared.scope();
         let Level {
             index,
             opened,
@@ -169,29 +169,14 @@ impl Drop for Guard {
             start,
             ..
         } = self.level;
-        unwound(
-            self.level.slab(),
-            index,
-            opened,
-            above,
-            start,
-            self.layer_before,
-        );
+        unwound(self.level.slab(), index, opened, above, start);
     }
 }
 
 /// Records a call that ended by a panic. Word by word, so that no guard has to live in memory.
 #[cold]
 #[inline(never)]
-fn unwound(
-    slab: Option<&'static Slab>,
-    index: u64,
-    opened: u64,
-    above: u64,
-    start: u64,
-    layer_before: Option<Option<u64>>,
-) {
-    let _layer = layer_before.map(LayerScope::resume);
+fn unwound(slab: Option<&'static Slab>, index: u64, opened: u64, above: u64, start: u64) {
     let Some(slab) = slab else { return };
     let level = Level {
         fast: Some(slab),
@@ -202,22 +187,24 @@ fn unwound(
         start,
     };
     let now = clock::any_ticks();
-    level.close_call(slab, now, &Work::NONE);
+    level.close_call(slab, now, &());
     slab.append(Kind::Panic, level.index(), 1);
     slab.settle(now);
 }
 
 /// A running call that ends with its scope.
 #[derive(Debug)]
-pub struct ScopedGuard {
-    guard: Option<Guard>,
+pub struct ScopedGuard<W: Declares = ()> {
+    guard: Option<Guard<W>>,
 }
 
-impl Drop for ScopedGuard {
+impl<W: Declares> Drop for ScopedGuard<W> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.guard.take().map(Guard::exit);
+        if !std::thread::panicking()
+            && let Some(guard) = self.guard.take()
+        {
+            guard.end();
         }
     }
 }

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::level::Level;
-use super::work::Work;
+use super::work::{Declares, Work};
 use super::{Post, Site, mode};
 use crate::clock;
 use crate::scope::layer_scope;
@@ -21,16 +21,11 @@ use crate::slab::meta::{self, Kind};
 pub struct AsyncCall {
     site: &'static Site,
     work: Work,
-    layer: Option<u64>,
 }
 
 impl AsyncCall {
-    pub(super) fn new(entry: super::Entry) -> AsyncCall {
-        AsyncCall {
-            site: entry.site,
-            work: entry.work,
-            layer: entry.layer,
-        }
+    pub(super) fn new(site: &'static Site, work: Work) -> AsyncCall {
+        AsyncCall { site, work }
     }
 
     /// Polls `body` to its end, each poll timed.
@@ -83,13 +78,13 @@ impl<F: Future> Future for Running<F> {
         } = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let body = unsafe { Pin::new_unchecked(body) };
-        let _layer = call.layer.map(layer_scope);
+        let _layer = call.work.layer.map(layer_scope);
         let level = Level::open_slow(call.site);
         let Some(slab) = level.slab() else {
             progress.gap = true;
             let poll = body.poll(cx);
             progress.done = poll.is_ready();
-            return poll.map(|output| (output, Post::of_async(call.site, 0, call.layer)));
+            return poll.map(|output| (output, Post::of_async(call.site, 0, call.work.layer)));
         };
         progress.first.get_or_insert((level.start, level.opened()));
         let open = OpenPoll {
@@ -103,7 +98,10 @@ impl<F: Future> Future for Running<F> {
         poll.map(|output| {
             progress.done = true;
             finish(slab, level.index(), now, progress, &call.work, false);
-            (output, Post::of_async(call.site, level.index(), call.layer))
+            (
+                output,
+                Post::of_async(call.site, level.index(), call.work.layer),
+            )
         })
     }
 }
@@ -141,19 +139,19 @@ impl Drop for OpenPoll<'_> {
     fn drop(&mut self) {
         let now = self.record();
         self.progress.done = true;
-        finish(
-            self.slab,
-            self.level.index(),
-            now,
-            self.progress,
-            &Work::NONE,
-            true,
-        );
+        finish(self.slab, self.level.index(), now, self.progress, &(), true);
     }
 }
 
 /// Records a call that came to its end, on the thread of its last poll.
-fn finish(slab: &Slab, index: u16, now: u64, progress: &Progress, work: &Work, panicked: bool) {
+fn finish(
+    slab: &Slab,
+    index: u16,
+    now: u64,
+    progress: &Progress,
+    work: &impl Declares,
+    panicked: bool,
+) {
     let (Some((since, opened)), false) = (progress.first, progress.gap) else {
         return;
     };

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Entry, Site};
+use super::Site;
 use crate::contract::{Check, Checker, Fault, Found, Rules, TensorStats, Violation, apply, every};
 use crate::scope::{LayerScope, current_layer};
 use crate::slab::meta::Kind;
@@ -11,14 +11,10 @@ use crate::slab::{self, Slab, sites};
 /// A precondition that does not hold.
 #[cold]
 #[inline(never)]
-pub(super) fn required(entry: &Entry, text: &'static str) {
-    if every(entry.site.index()) > 0 {
-        let layer = entry.layer.or_else(current_layer);
-        apply(Violation::new(
-            entry.site.info(),
-            layer,
-            Fault::Requires { text },
-        ));
+pub(super) fn required(site: &'static Site, layer: Option<u64>, text: &'static str) {
+    if every(site.index()) > 0 {
+        let layer = layer.or_else(current_layer);
+        apply(Violation::new(site.info(), layer, Fault::Requires { text }));
     }
 }
 
@@ -189,7 +185,8 @@ impl Drop for CheckTime {
             let now = slab.now();
             let amount = now.wrapping_sub(self.start);
             slab.children.set(self.above.wrapping_add(amount));
-            if slab.append(Kind::Check, self.index, amount) {
+            slab.append(Kind::Check, self.index, amount);
+            if slab.is_due() {
                 slab.settle(now);
             }
         }

@@ -126,7 +126,7 @@ fn measure_hook() -> f64 {
     let round = || {
         let begin = Instant::now();
         for _ in 0..CALLS {
-            SITE.open().start().exit();
+            SITE.open().start().end();
         }
         begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
     };

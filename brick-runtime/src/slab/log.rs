@@ -111,8 +111,8 @@ impl<const CAP: usize> Log<CAP> {
         fence(Release);
     }
 
-    /// Owner: appends an entry, unless `due` entries or more are pending then: false. With a detail
-    /// that is not 0, the meta is `detailed`.
+    /// Owner: appends an entry, unless `due` entries or more are pending then: false. Without a
+    /// detail its meta is `meta`, else `detailed`.
     #[inline(always)]
     pub(crate) fn try_append(
         &self,
@@ -123,30 +123,31 @@ impl<const CAP: usize> Log<CAP> {
         due: u64,
     ) -> bool {
         let n = self.len.load(Relaxed);
-        // Where `due` is a constant within the log, this is the bounds check too.
-        let appends = n < due - 1;
-        if appends {
-            self.put(n as usize, amount, meta, detail, detailed);
+        if n >= due - 1 {
+            return false;
         }
-        appends
+        // Where `due` is a constant within the log, this is in bounds.
+        let i = n as usize;
+        self.amounts[i].store(amount, Relaxed);
+        self.metas[i].store(meta, Relaxed);
+        if detail != 0 {
+            self.metas[i].store(detailed, Relaxed);
+            self.details[i].store(detail, Relaxed);
+        }
+        self.len.store(n + 1, Release);
+        true
     }
 
     /// Owner: appends an entry. The caller folds before the log is full.
-    pub(crate) fn append(&self, amount: u64, meta: u16, detail: u64, detailed: u16) {
+    #[inline]
+    pub(crate) fn append(&self, entry: Entry) {
+        let n = self.len.load(Relaxed);
         // Never wraps, see the callers.
-        let n = self.len.load(Relaxed) as usize & (CAP - 1);
-        self.put(n, amount, meta, detail, detailed);
-    }
-
-    #[inline(always)]
-    fn put(&self, n: usize, amount: u64, meta: u16, detail: u64, detailed: u16) {
-        self.amounts[n].store(amount, Relaxed);
-        self.metas[n].store(meta, Relaxed);
-        if detail != 0 {
-            self.metas[n].store(detailed, Relaxed);
-            self.details[n].store(detail, Relaxed);
-        }
-        self.len.store(n as u64 + 1, Release);
+        let i = n as usize & (CAP - 1);
+        self.amounts[i].store(entry.amount, Relaxed);
+        self.metas[i].store(entry.meta, Relaxed);
+        self.details[i].store(entry.detail, Relaxed);
+        self.len.store(n + 1, Release);
     }
 
     /// Owner: entries pending.

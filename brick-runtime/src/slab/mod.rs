@@ -27,7 +27,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use self::ledger::{Cell64, Ledger, MAX_BRICKS};
-use self::log::Log;
+use self::log::{Entry, Log};
 use self::meta::Kind;
 pub(crate) use self::pool::{claimed, count_dropped, current, owned, owned_or_claim, set_gates};
 use crate::clock;
@@ -52,7 +52,7 @@ const SLACK: u64 = 16;
 /// length, and the first [`DUE`] amounts and metas in what is left of a page.
 #[derive(Debug)]
 #[repr(C, align(4096))]
-pub(crate) struct Slab {
+pub struct Slab {
     /// Whether calls may take the fast path. Written by whoever changes the mode.
     pub(crate) open: AtomicU8,
     /// Ticks of the calls that ended since the innermost open one began.
@@ -111,16 +111,28 @@ impl Slab {
     #[cold]
     #[inline(never)]
     fn append_due(&self, ticks: u64, meta: u16, children: u64, now: u64) {
-        self.log
-            .append(ticks, meta, children, meta | meta::CHILDREN);
+        let detailed = if children != 0 { meta::CHILDREN } else { 0 };
+        self.log.append(Entry {
+            amount: ticks,
+            meta: meta | detailed,
+            detail: children,
+        });
         self.settle(now);
     }
 
-    /// Appends any other entry. True when the log should be folded.
+    /// Appends any other entry.
     #[inline]
-    pub(crate) fn append(&self, kind: Kind, index: u16, amount: u64) -> bool {
-        self.log
-            .append(amount, meta::OTHER, kind.of(index), meta::OTHER);
+    pub(crate) fn append(&self, kind: Kind, index: u16, amount: u64) {
+        self.log.append(Entry {
+            amount,
+            meta: meta::OTHER,
+            detail: kind.of(index),
+        });
+    }
+
+    /// Whether the log should be folded.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
         self.log.len() >= DUE
     }
 
@@ -129,7 +141,7 @@ impl Slab {
     #[cold]
     #[inline(never)]
     pub(crate) fn settle(&self, now: u64) {
-        if self.log.len() < DUE || self.log.held() && self.log.len() < CAPACITY as u64 - SLACK {
+        if !self.is_due() || self.log.held() && self.log.len() < CAPACITY as u64 - SLACK {
             return;
         }
         self.log.fold(&self.ledger);
@@ -143,7 +155,8 @@ impl Slab {
     pub(crate) fn enter_layer(&self, code: u64) -> u64 {
         let before = self.layer.get();
         self.layer.set(code);
-        if self.append(Kind::Layer, sites::PROFILER, code) {
+        self.append(Kind::Layer, sites::PROFILER, code);
+        if self.is_due() {
             self.settle(clock::any_ticks());
         }
         before
