@@ -49,6 +49,7 @@ mod scope;
 mod snapshot;
 mod stats;
 mod table;
+pub mod trace;
 
 #[cfg(feature = "visualization")]
 mod clock;

@@ -40,7 +40,7 @@ pub struct AttentionConfig {
 
 impl AttentionConfig {
     /// Positions that the token at `pos` attends to.
-    fn visible(&self, pos: usize) -> Range<usize> {
+    pub fn visible(&self, pos: usize) -> Range<usize> {
         let start = self
             .window
             .map_or(0, |window| (pos + 1).saturating_sub(window.get()));

@@ -48,6 +48,7 @@ mod parallel;
 
 pub mod activation;
 pub mod attention;
+pub mod attention_weights;
 pub mod embedding;
 pub mod gemm;
 pub mod kv_cache;

@@ -8,6 +8,7 @@
 //! numbers; [`Matrix`] is a checked view of such a matrix. [`BlockQ8K`] is for activations only
 //! and never lies in a file, so it is no [`Format`].
 
+mod activation;
 mod block;
 mod format;
 mod half;
@@ -21,6 +22,7 @@ mod q6_k;
 mod q8_0;
 mod q8_k;
 
+pub use self::activation::{ActivationFormat, round_activations};
 pub use self::format::Format;
 pub use self::half::F16;
 pub use self::matrix::{BadScale, Matrix};

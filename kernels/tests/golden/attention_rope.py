@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the golden files beside it: attention with and without a window, RoPE in both pairings.
+"""Writes the golden files beside it: attention with and without a window, the weights of its last
+token, RoPE in both pairings.
 
 Everything in float64 numpy, from the formulas as papers print them, in whole-array form: no
 loop, no running maximum, complex numbers for the rotation. Inputs are sines, so that nothing
@@ -21,19 +22,24 @@ def write(name, *arrays):
     (HERE / name).write_bytes(data)
 
 
-def attention(q, k, v, scale, window):
-    """q [t, h, d] at the last t of the positions of k, v [p, g, d]."""
+def attention_weights(q, k, scale, window):
+    """q [t, h, d] at the last t of the positions of k [p, g, d]; weights [h, t, p]."""
     t, h, _ = q.shape
     p, g, _ = k.shape
-    k, v = np.repeat(k, h // g, axis=1), np.repeat(v, h // g, axis=1)
+    k = np.repeat(k, h // g, axis=1)
     scores = np.einsum("thd,phd->htp", q, k) * scale
     pos_q = np.arange(p - t, p)[:, None]
     pos_k = np.arange(p)[None, :]
     masked = (pos_k > pos_q) | (pos_q - pos_k >= window)
     scores = np.where(masked, -np.inf, scores)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return np.einsum("htp,phd->thd", weights, v)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def attention(q, k, v, scale, window):
+    """As above, times v [p, g, d]."""
+    v = np.repeat(v, q.shape[1] // v.shape[1], axis=1)
+    return np.einsum("htp,phd->thd", attention_weights(q, k, scale, window), v)
 
 
 def rope(x, first_pos, base, freq_scale, factors, n_dims, split_halves):
@@ -58,6 +64,9 @@ def main():
     full = attention(*shaped, 0.8, 10**9)
     windowed = attention(*shaped, 0.8, 37)
     write("attention.f32", q, k, v, full, windowed)
+    all_seen = attention_weights(*shaped[:2], 0.8, 10**9)[:, -1]
+    in_window = attention_weights(*shaped[:2], 0.8, 37)[:, -1, -37:]
+    write("attention_weights.f32", all_seen, in_window)
 
     t, h, d, n_dims = 5, 3, 24, 16
     x = sines(t * h * d, 0.61, 0.4)

@@ -1,0 +1,65 @@
+//! The weights that attention multiplies the values by, for those who want to look at them.
+
+use brick_runtime::brick;
+
+use crate::KernelError;
+use crate::attention::AttentionConfig;
+use crate::check::Check;
+use crate::kv_cache::KvCache;
+use crate::softmax::{exponentials, maximum};
+
+/// `weights[h] = softmax(scale * q[h] · Kᵀ)` over the positions that the token at `pos` sees.
+///
+/// [`attention`](crate::attention::attention) never holds a row of weights as a whole; this does,
+/// for one token: `q` is `[n_heads, head_dim]`, `weights` `[n_heads, n]` with `n` the length of
+/// [`config.visible(pos)`](AttentionConfig::visible), the first of them for its start. Plain loops
+/// on the calling thread: it is for diagnosis.
+///
+/// # Errors
+/// If a length does not match, the heads don't divide, there is no such layer, or nothing is
+/// written at `pos`.
+#[brick(
+    id = AttentionWeights,
+    budget_us = 20 + q.len() * (pos + 1) / 500,
+    assert(weights = "finite"),
+    flops = 2 * q.len() * config.visible(pos).len(),
+    bytes = 4 * (q.len() + weights.len()
+        + cache.n_kv_heads() * cache.head_dim() * config.visible(pos).len()),
+    category = Attention
+)]
+pub fn attention_weights(
+    config: &AttentionConfig,
+    cache: &KvCache,
+    layer: usize,
+    pos: usize,
+    q: &[f32],
+    weights: &mut [f32],
+) -> Result<(), KernelError> {
+    let check = Check("attention_weights");
+    check.non_zero("config.n_heads", config.n_heads)?;
+    let (n_kv_heads, dim) = (cache.n_kv_heads(), cache.head_dim());
+    let group = check.quotient("config.n_heads", config.n_heads, n_kv_heads)?;
+    check.equal(
+        "q.len()",
+        q.len(),
+        check.product("q", [config.n_heads, dim])?,
+    )?;
+    check.index("layer", layer, cache.n_layers())?;
+    check.index("pos", pos, cache.len(layer))?;
+    let visible = config.visible(pos);
+    let n = visible.len();
+    let expected = check.product("weights", [config.n_heads, n])?;
+    check.equal("weights.len()", weights.len(), expected)?;
+
+    let heads = q.chunks_exact(dim).zip(weights.chunks_exact_mut(n));
+    for (head, (q, weights)) in heads.enumerate() {
+        let keys = &cache.keys(layer, head / group)?[visible.start * dim..visible.end * dim];
+        for (weight, key) in weights.iter_mut().zip(keys.chunks_exact(dim)) {
+            *weight = config.scale * q.iter().zip(key).map(|(q, k)| q * k).sum::<f32>();
+        }
+        let max = maximum(weights);
+        let scale = 1.0 / exponentials(weights, max);
+        weights.iter_mut().for_each(|weight| *weight *= scale);
+    }
+    Ok(())
+}
