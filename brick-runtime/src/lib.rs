@@ -32,6 +32,7 @@
 //!   where the program is.
 //! - [`contract`] decides what is checked and what follows on a [`Violation`]; [`Check`] makes a
 //!   type checkable.
+//! - [`trace`] looks inside a model: the steps that a layer trace tells of, statistics of what is there.
 //! - [`ComputeBrick`] and [`BrickLayer`] are bricks composed at run time.
 
 mod catalog;

@@ -21,6 +21,9 @@ pub enum ModelError {
     /// A kernel refused its arguments.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// An observer stopped the session.
+    #[error(transparent)]
+    Halted(Box<dyn std::error::Error + Send + Sync>),
     /// Nothing was fed.
     #[error("the prompt is empty: there is no token to continue from")]
     EmptyPrompt,

@@ -1,17 +1,18 @@
-//! The forward pass: which kernel follows which, and nothing else.
+//! The forward pass: which kernel follows which, who is told of it, and nothing else.
 
+use super::observe::{At, Node, Outcome};
 use super::weights::Layer;
 use super::{ModelError, Session};
 use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::embedding::embedding;
 use brick_kernels::kv_cache::kv_cache_write;
-use brick_kernels::lm_head::{lm_head, logit_softcap};
 use brick_kernels::projection::{
     down_projection, gate_up_projection, output_projection, qkv_projection,
 };
 use brick_kernels::residual::residual_add;
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::rope_embedding;
+use brick_runtime::trace::TraceStep;
 use brick_runtime::{layer_scope, position_scope};
 
 impl Session<'_> {
@@ -20,21 +21,43 @@ impl Session<'_> {
         let model = self.model;
         self.scratch.fit(model, tokens.len())?;
         let _position = position_scope(self.n_past as u64);
-        let scale = model.config().embedding_scale;
-        embedding(model.embedding(), tokens, scale, &mut self.scratch.x)?;
+        let mut at = At {
+            layer: None,
+            first_pos: self.n_past,
+            n_tokens: tokens.len(),
+        };
+        self.embed(tokens, at)?;
         for (index, layer) in model.layers().iter().enumerate() {
             let _layer = layer_scope(index as u64);
-            self.attend(index, layer, tokens.len())?;
-            self.feed_forward(layer, tokens.len())?;
+            at.layer = Some(index);
+            self.tap.begin(TraceStep::TransformerBlock, at);
+            self.attend(index, layer, at)?;
+            self.feed_forward(layer, at)?;
+            let step = TraceStep::TransformerBlock;
+            self.tap.end(step, at, Outcome::Tensors);
         }
         Ok(())
     }
 
+    fn embed(&mut self, tokens: &[u32], at: At) -> Result<(), ModelError> {
+        let scale = self.model.config().embedding_scale;
+        self.tap.begin(TraceStep::Embed, at);
+        embedding(self.model.embedding(), tokens, scale, &mut self.scratch.x)?;
+        self.tap.end(TraceStep::Embed, at, Outcome::Tensors);
+        self.offer(Node::Embedding, at)
+    }
+
     /// `x += post_norm(W_o attention(norm(x)))`
-    fn attend(&mut self, index: usize, layer: &Layer<'_>, n: usize) -> Result<(), ModelError> {
-        let config = self.model.config();
-        let (eps, pos, s) = (config.rms_eps, self.n_past, &mut self.scratch);
+    fn attend(&mut self, index: usize, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
+        let (config, rope) = (self.model.config(), self.model.rope(index));
+        let (eps, pos, n) = (config.rms_eps, at.first_pos, at.n_tokens);
+        self.tap.begin(TraceStep::Attention, at);
+
+        let s = &mut self.scratch;
         rms_norm(&s.x, &layer.attn_norm, eps, &mut s.h)?;
+        self.offer(Node::AttnNorm, at)?;
+
+        let s = &mut self.scratch;
         qkv_projection(&layer.qkv(), &s.h, n, &mut s.q, &mut s.k, &mut s.v)?;
         if let Some(norm) = &layer.q_norm {
             head_norm(&mut s.q, norm, eps)?;
@@ -42,9 +65,13 @@ impl Session<'_> {
         if let Some(norm) = &layer.k_norm {
             head_norm(&mut s.k, norm, eps)?;
         }
-        let rope = self.model.rope(index);
         rope_embedding(rope, pos, config.n_heads, &mut s.q)?;
         rope_embedding(rope, pos, config.n_kv_heads, &mut s.k)?;
+        for node in [Node::Query, Node::Key, Node::Value] {
+            self.offer(node, at)?;
+        }
+
+        let s = &mut self.scratch;
         kv_cache_write(&mut self.cache, index, pos, &s.k, &s.v)?;
         let attends = AttentionConfig {
             n_heads: config.n_heads,
@@ -52,26 +79,47 @@ impl Session<'_> {
             window: config.window(index),
         };
         attention(&attends, &self.cache, index, pos, n, &s.q, &mut s.heads)?;
+        self.offer(Node::AttnHeads, at)?;
+
+        let s = &mut self.scratch;
         output_projection(&layer.output, &s.heads, n, &mut s.back)?;
-        self.add_back(layer.post_attention_norm.as_deref())
+        self.offer(Node::AttnOut, at)?;
+        self.add_back(layer.post_attention_norm.as_deref(), Node::AttnPostNorm, at)?;
+        self.offer(Node::AttnResidual, at)?;
+        self.tap.end(TraceStep::Attention, at, Outcome::Tensors);
+        Ok(())
     }
 
     /// `x += post_norm(W_down (activation(W_gate norm(x)) * W_up norm(x)))`
-    fn feed_forward(&mut self, layer: &Layer<'_>, n: usize) -> Result<(), ModelError> {
-        let config = self.model.config();
+    fn feed_forward(&mut self, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
+        let (config, n) = (self.model.config(), at.n_tokens);
+        self.tap.begin(TraceStep::FeedForward, at);
+
         let s = &mut self.scratch;
         rms_norm(&s.x, &layer.ffn_norm, config.rms_eps, &mut s.h)?;
+        self.offer(Node::FfnNorm, at)?;
+
+        let s = &mut self.scratch;
         gate_up_projection(&layer.gate_up, config.activation, &s.h, n, &mut s.ff)?;
+        self.offer(Node::FfnInner, at)?;
+
+        let s = &mut self.scratch;
         down_projection(&layer.down, &s.ff, n, &mut s.back)?;
-        self.add_back(layer.post_ffw_norm.as_deref())
+        self.offer(Node::FfnOut, at)?;
+        self.add_back(layer.post_ffw_norm.as_deref(), Node::FfnPostNorm, at)?;
+        self.offer(Node::LayerOutput, at)?;
+        self.tap.end(TraceStep::FeedForward, at, Outcome::Tensors);
+        Ok(())
     }
 
     /// Adds what a block wrote to the residual stream, through the norm that some models have there.
-    fn add_back(&mut self, norm: Option<&[f32]>) -> Result<(), ModelError> {
+    fn add_back(&mut self, norm: Option<&[f32]>, normed: Node, at: At) -> Result<(), ModelError> {
         let s = &mut self.scratch;
         match norm {
             Some(norm) => {
                 rms_norm(&s.back, norm, self.model.config().rms_eps, &mut s.h)?;
+                self.offer(normed, at)?;
+                let s = &mut self.scratch;
                 residual_add(&mut s.x, &s.h)?;
             }
             None => residual_add(&mut s.x, &s.back)?,
@@ -82,14 +130,36 @@ impl Session<'_> {
     /// The logits after the last token of the last batch.
     pub(super) fn head(&mut self) -> Result<(), ModelError> {
         let model = self.model;
+        let at = At {
+            layer: None,
+            first_pos: self.n_past - 1,
+            n_tokens: 1,
+        };
         let (s, n_embd) = (&mut self.scratch, model.config().n_embd);
         let last = &s.x[s.x.len() - n_embd..];
-        let h = &mut s.h[..n_embd];
-        rms_norm(last, model.output_norm(), model.config().rms_eps, h)?;
-        lm_head(model.head(), h, 1, &mut self.logits)?;
-        if let Some(cap) = model.config().logit_softcap {
-            logit_softcap(cap, &mut self.logits)?;
-        }
-        Ok(())
+        self.tap.begin(TraceStep::LmHead, at);
+        model.read_out(last, &mut s.h[..n_embd], &mut self.logits)?;
+        self.tap.end(TraceStep::LmHead, at, Outcome::Tensors);
+        self.offer(Node::FinalNorm, at)?;
+        self.offer(Node::Logits, at)
+    }
+
+    /// Shows the observer the buffer that a node was just written to.
+    #[inline]
+    fn offer(&mut self, node: Node, at: At) -> Result<(), ModelError> {
+        let s = &self.scratch;
+        let data: &[f32] = match node {
+            Node::Embedding | Node::AttnResidual | Node::LayerOutput => &s.x,
+            Node::AttnNorm | Node::AttnPostNorm | Node::FfnNorm | Node::FfnPostNorm => &s.h,
+            Node::AttnOut | Node::FfnOut => &s.back,
+            Node::Query => &s.q,
+            Node::Key => &s.k,
+            Node::Value => &s.v,
+            Node::AttnHeads => &s.heads,
+            Node::FfnInner => &s.ff,
+            Node::FinalNorm => &s.h[..self.model.config().n_embd],
+            Node::Logits => &self.logits,
+        };
+        self.tap.offer(node, at, data, self.model, &self.cache)
     }
 }

@@ -1,9 +1,11 @@
 //! Token after token: feed, choose, turn into text.
 
+use super::observe::{At, Outcome};
 use super::{ModelError, Session};
 use crate::tokenizer::{Tokenizer, Utf8Stream};
 use brick_kernels::sampling::Sampler;
 use brick_runtime::brick;
+use brick_runtime::trace::TraceStep;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +92,10 @@ impl<'s, 'm> Generator<'s, 'm> {
         if self.left == 0 {
             return Ok(None);
         }
-        let logits = match self.last {
-            None => self.session.logits(),
-            Some(last) => self.session.feed(&[last])?,
-        };
-        let id = self.sampler.sample(logits)?;
+        if let Some(last) = self.last {
+            self.session.feed(&[last])?;
+        }
+        let id = self.sample()?;
         if self.tokenizer.is_end(id) && !self.ignore_end {
             self.left = 0;
             self.stop = Stop::End;
@@ -103,8 +104,31 @@ impl<'s, 'm> Generator<'s, 'm> {
         self.sampler.accept(id);
         self.last = Some(id);
         self.left -= 1;
+        let at = self.at();
+        self.session.tap.begin(TraceStep::Decode, at);
         let text = self.detokenize(id)?;
+        let outcome = Outcome::Text(&text);
+        self.session.tap.end(TraceStep::Decode, at, outcome);
         Ok(Some(Decoded { id, text }))
+    }
+
+    /// The next token, from the logits after the last.
+    fn sample(&mut self) -> Result<u32, ModelError> {
+        let at = self.at();
+        self.session.tap.begin(TraceStep::Sample, at);
+        let id = self.sampler.sample(self.session.logits())?;
+        let outcome = Outcome::Token(id);
+        self.session.tap.end(TraceStep::Sample, at, outcome);
+        Ok(id)
+    }
+
+    /// Where the token to choose goes.
+    fn at(&self) -> At {
+        At {
+            layer: None,
+            first_pos: self.session.n_past(),
+            n_tokens: 1,
+        }
     }
 
     /// The text that is certain with this token.

@@ -16,11 +16,13 @@
 mod error;
 mod forward;
 mod generate;
+mod observe;
 mod scratch;
 mod session;
 mod weights;
 
 pub use error::ModelError;
 pub use generate::{Decoded, Generator, Stop};
+pub use observe::{At, Halt, Node, Observer, Outcome, Tensor, View};
 pub use session::Session;
 pub use weights::Model;

@@ -1,5 +1,6 @@
 //! One text being read and written by a model.
 
+use super::observe::{Observer, Tap};
 use super::scratch::Scratch;
 use super::{Model, ModelError};
 use brick_kernels::kv_cache::KvCache;
@@ -16,6 +17,7 @@ pub struct Session<'m> {
     pub(super) scratch: Scratch,
     pub(super) logits: Vec<f32>,
     pub(super) n_past: usize,
+    pub(super) tap: Tap<'m>,
 }
 
 impl<'m> Session<'m> {
@@ -47,7 +49,14 @@ impl<'m> Session<'m> {
             scratch: Scratch::default(),
             logits: vec![0.0; model.n_vocab()],
             n_past: 0,
+            tap: Tap::default(),
         })
+    }
+
+    /// From now on `observer` is told what the session does and offered its tensors; there is one
+    /// at a time.
+    pub fn observe(&mut self, observer: &'m mut (dyn Observer + 'm)) {
+        self.tap = Tap(Some(observer));
     }
 
     /// Tokens fed so far.

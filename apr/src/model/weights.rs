@@ -3,8 +3,10 @@
 use super::ModelError;
 use crate::arch::{ArchError, Config};
 use crate::gguf::{Gguf, Tensor};
+use brick_kernels::lm_head::{lm_head, logit_softcap};
 use brick_kernels::projection::{GateUpWeights, QkvWeights};
 use brick_kernels::quant::Matrix;
+use brick_kernels::rms_norm::rms_norm;
 use brick_kernels::rope::Rope;
 
 /// A model that can be run: its settings, and its weights as they lie in the file. Vectors (norms,
@@ -96,12 +98,19 @@ impl<'a> Model<'a> {
         &self.ropes[usize::from(self.config.window(layer).is_some())]
     }
 
-    pub(super) fn output_norm(&self) -> &[f32] {
-        &self.output_norm
-    }
-
-    pub(super) fn head(&self) -> &Matrix<'a> {
-        &self.head
+    /// One token's logits from its residual stream `x`, `[n_embd]`: the final norm goes to `h`,
+    /// `[n_embd]`, the logits, softcap included, to `logits`, `[n_vocab]`. Of a stream between two
+    /// layers it is what the model would say if it ended there (the logit lens).
+    ///
+    /// # Errors
+    /// If a length does not match.
+    pub fn read_out(&self, x: &[f32], h: &mut [f32], logits: &mut [f32]) -> Result<(), ModelError> {
+        rms_norm(x, &self.output_norm, self.config.rms_eps, h)?;
+        lm_head(&self.head, h, 1, logits)?;
+        if let Some(cap) = self.config.logit_softcap {
+            logit_softcap(cap, logits)?;
+        }
+        Ok(())
     }
 }
 
