@@ -30,6 +30,7 @@
 //! - [`BrickProfiler`] gives [`Snapshot`]s of [`BrickStats`], and [`Table`]s for people. A [`Figure`]
 //!   says whether it was measured, derived or is unavailable. [`layer_scope`] and [`position_scope`] say
 //!   where the program is.
+//! - [`timeline`] records every call with its true start and end, while asked to.
 //! - [`contract`] decides what is checked and what follows on a [`Violation`]; [`Check`] makes a
 //!   type checkable.
 //! - [`trace`] looks inside a model: the steps that a layer trace tells of, statistics of what is there.
@@ -50,6 +51,7 @@ mod scope;
 mod snapshot;
 mod stats;
 mod table;
+pub mod timeline;
 pub mod trace;
 
 #[cfg(feature = "visualization")]

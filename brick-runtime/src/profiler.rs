@@ -12,7 +12,7 @@ use crate::snapshot::Snapshot;
 use crate::stats::BrickStats;
 
 #[cfg(feature = "visualization")]
-pub(crate) use self::live::{start_wall, synchronize_if_deferred};
+pub(crate) use self::live::{call_calibration, ns_per_hook, start_wall, synchronize_if_deferred};
 
 /// The handle to what annotated code records.
 ///

@@ -64,16 +64,27 @@ impl Drop for LayerScope {
 
 #[cfg(feature = "visualization")]
 mod live {
+    use crate::hook::mode;
     use crate::slab::{self, meta};
+    use crate::timeline::{EventKind, live};
 
     pub(super) fn enter(layer: u64) -> Option<u64> {
-        Some(slab::owned_or_claim()?.enter_layer(meta::layer_code(layer)))
+        let slab = slab::owned_or_claim()?;
+        let before = slab.enter_layer(meta::layer_code(layer));
+        if !slab.is_open() && mode::recording() {
+            live::begin_scope(EventKind::Layer(layer));
+        }
+        Some(before)
     }
 
     pub(super) fn leave(before: u64) {
         crate::profiler::synchronize_if_deferred();
         if let Some(slab) = slab::owned() {
-            slab.enter_layer(before);
+            let left = slab.enter_layer(before);
+            if let Some(layer) = meta::layer(left).filter(|_| !slab.is_open() && mode::recording())
+            {
+                live::end_innermost(EventKind::Layer(layer));
+            }
         }
     }
 }
@@ -100,8 +111,13 @@ thread_local! {
 /// sequence (of the token that is computed, say): violations tell it.
 #[must_use = "the scope ends when this is dropped"]
 pub fn position_scope(position: u64) -> PositionScope {
+    let saved = POSITION.replace(Some(position));
+    #[cfg(feature = "visualization")]
+    if crate::hook::mode::recording() {
+        crate::timeline::live::begin_scope(crate::timeline::EventKind::Token(position));
+    }
     PositionScope {
-        saved: POSITION.replace(Some(position)),
+        saved,
         here: PhantomData,
     }
 }
@@ -115,7 +131,11 @@ pub struct PositionScope {
 
 impl Drop for PositionScope {
     fn drop(&mut self) {
-        POSITION.set(self.saved);
+        let _left = POSITION.replace(self.saved);
+        #[cfg(feature = "visualization")]
+        if let Some(position) = _left.filter(|_| crate::hook::mode::recording()) {
+            crate::timeline::live::end_innermost(crate::timeline::EventKind::Token(position));
+        }
     }
 }
 

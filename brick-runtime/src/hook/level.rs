@@ -7,6 +7,7 @@ use super::{Site, mode};
 use crate::clock;
 use crate::slab::meta;
 use crate::slab::{Slab, sites};
+use crate::timeline::live;
 
 /// A call or a poll that is open.
 ///
@@ -47,10 +48,15 @@ impl Level {
         }
     }
 
-    /// All openings that are not the usual case.
+    /// All openings of calls that are not the usual case.
     #[cold]
     #[inline(never)]
     pub(super) fn open_slow(site: &'static Site) -> Level {
+        Level::open_recorded(site, None)
+    }
+
+    /// Opens a call, or a poll of the async call of that number in a timeline.
+    pub(super) fn open_recorded(site: &'static Site, poll_of: Option<&mut Option<u64>>) -> Level {
         match site.find_slow() {
             Some((slab, index, opened)) => {
                 let above = enter(slab, index, opened);
@@ -60,7 +66,13 @@ impl Level {
                     index: index.into(),
                     opened: opened.into(),
                     above,
-                    start: clock::any_ticks(),
+                    start: if mode::recording() {
+                        let number =
+                            |of: &mut Option<u64>| *of.get_or_insert_with(live::number_call);
+                        live::begin_call(site.info(), poll_of.map(number))
+                    } else {
+                        clock::any_ticks()
+                    },
                 }
             }
             None => Level {
@@ -116,7 +128,16 @@ impl Level {
     fn close_declared(&self, work: &impl Declares) {
         if let Some(slab) = self.slow {
             mode::synchronize_if_eager();
-            self.close_call(slab, clock::any_ticks(), work);
+            let now = clock::any_ticks();
+            self.close_call(slab, now, work);
+            self.end_event(now, false, &work.work());
+        }
+    }
+
+    /// The level ended at the tick `now`, if a timeline is recorded and has it.
+    pub(super) fn end_event(&self, now: u64, panicked: bool, work: &Work) {
+        if mode::recording() {
+            live::end_call(self.start, now, panicked, work.declared());
         }
     }
 

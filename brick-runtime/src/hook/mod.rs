@@ -188,6 +188,7 @@ fn unwound(slab: Option<&'static Slab>, index: u64, opened: u64, above: u64, sta
     };
     let now = clock::any_ticks();
     level.close_call(slab, now, &());
+    level.end_event(now, true, &Work::NONE);
     slab.append(Kind::Panic, level.index(), 1);
     slab.settle(now);
 }

@@ -15,6 +15,8 @@ const DISABLED: u8 = 2;
 const EAGER: u8 = 4;
 /// There is no cycle counter: `Instant`.
 const NO_COUNTER: u8 = 8;
+/// A timeline is recorded.
+const RECORDING: u8 = 16;
 
 static MODE: AtomicU8 = AtomicU8::new(NEW);
 
@@ -55,6 +57,17 @@ pub(crate) fn set_enabled(on: bool) {
 /// Whether every brick waits for the device.
 pub(crate) fn set_eager(on: bool) {
     set(EAGER, on);
+}
+
+/// Whether a timeline is recorded.
+pub(crate) fn set_recording(on: bool) {
+    set(RECORDING, on);
+}
+
+/// Whether a timeline is recorded.
+#[inline]
+pub(crate) fn recording() -> bool {
+    get() & RECORDING != 0
 }
 
 fn set(bit: u8, on: bool) {

@@ -46,6 +46,8 @@ struct Progress {
     busy: u64,
     /// A poll went unrecorded: its time is not known, so neither is the call's.
     gap: bool,
+    /// The call's number in a timeline, given at its first poll that is in one.
+    number: Option<u64>,
     done: bool,
 }
 
@@ -79,7 +81,7 @@ impl<F: Future> Future for Running<F> {
         // SAFETY: as above.
         let body = unsafe { Pin::new_unchecked(body) };
         let _layer = call.work.layer.map(layer_scope);
-        let level = Level::open_slow(call.site);
+        let level = Level::open_recorded(call.site, Some(&mut progress.number));
         let Some(slab) = level.slab() else {
             progress.gap = true;
             let poll = body.poll(cx);
@@ -119,16 +121,17 @@ impl OpenPoll<'_> {
     fn close(self) -> u64 {
         let mut this = std::mem::ManuallyDrop::new(self);
         mode::synchronize_if_eager();
-        this.record()
+        this.record(false)
     }
 
-    fn record(&mut self) -> u64 {
+    fn record(&mut self, panicked: bool) -> u64 {
         let now = clock::any_ticks();
         self.progress.busy += now.saturating_sub(self.level.start);
         let (ticks, children) = self.level.close(self.slab, now);
         let index = self.level.index();
         self.slab.append(Kind::Poll, index, ticks);
         self.slab.append(Kind::PollChildren, index, children);
+        self.level.end_event(now, panicked, &Work::NONE);
         self.slab.settle(now);
         now
     }
@@ -137,7 +140,7 @@ impl OpenPoll<'_> {
 impl Drop for OpenPoll<'_> {
     #[cold]
     fn drop(&mut self) {
-        let now = self.record();
+        let now = self.record(true);
         self.progress.done = true;
         finish(self.slab, self.level.index(), now, self.progress, &(), true);
     }

@@ -2,11 +2,13 @@
 
 use std::marker::PhantomData;
 
-use super::Site;
+use super::{Site, mode};
+use crate::clock;
 use crate::contract::{Check, Checker, Fault, Found, Rules, TensorStats, Violation, apply, every};
 use crate::scope::{LayerScope, current_layer};
 use crate::slab::meta::Kind;
 use crate::slab::{self, Slab, sites};
+use crate::timeline::{EventKind, live};
 
 /// A precondition that does not hold.
 #[cold]
@@ -166,7 +168,7 @@ impl CheckTime {
         // A call that is not recorded has no place for its checks either.
         let slab = slab.filter(|_| index != sites::UNREGISTERED);
         let above = slab.map_or(0, |slab| slab.children.get());
-        let start = slab.map_or(0, Slab::now);
+        let start = slab.map_or(0, |slab| begin(slab, index));
         CheckTime {
             slab,
             index,
@@ -177,12 +179,36 @@ impl CheckTime {
     }
 }
 
+/// The tick at which checks of the brick `index` begin.
+#[inline]
+fn begin(slab: &Slab, index: u16) -> u64 {
+    if slab.is_open() {
+        return clock::ticks();
+    }
+    match sites::info(index) {
+        Some(info) if mode::recording() => live::begin_scope(EventKind::Check(info)),
+        _ => clock::any_ticks(),
+    }
+}
+
+/// The tick at which checks end that began at the tick `start`.
+#[inline]
+fn end(slab: &Slab, start: u64) -> u64 {
+    if slab.is_open() {
+        clock::ticks()
+    } else if mode::recording() {
+        live::end_scope(start)
+    } else {
+        clock::any_ticks()
+    }
+}
+
 /// However the checks ended: one may panic.
 impl Drop for CheckTime {
     #[inline(never)]
     fn drop(&mut self) {
         if let Some(slab) = self.slab {
-            let now = slab.now();
+            let now = end(slab, self.start);
             let amount = now.wrapping_sub(self.start);
             slab.children.set(self.above.wrapping_add(amount));
             slab.append(Kind::Check, self.index, amount);

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::scope::LayerScope;
 use crate::slab::Slab;
 use crate::slab::meta::{self, Kind};
+use crate::timeline;
 
 /// What a call declares of itself: nothing, `()`, or some [`Work`].
 ///
@@ -67,6 +68,17 @@ impl Work {
         layer: None,
         before: None,
     };
+
+    /// What a timeline shows of it.
+    pub(super) fn declared(&self) -> timeline::Work {
+        let some = |amount: u64| (amount != 0).then_some(amount);
+        timeline::Work {
+            flops: some(self.flops),
+            bytes: some(self.bytes),
+            tokens: some(self.tokens),
+            elements: some(self.elements),
+        }
+    }
 }
 
 impl Declares for Work {

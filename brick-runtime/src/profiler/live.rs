@@ -109,7 +109,7 @@ static CALIBRATION: BrickInfo = BrickInfo::new(
 );
 
 /// What one hook costs, measured once on empty calls.
-fn ns_per_hook() -> Figure {
+pub(crate) fn ns_per_hook() -> Figure {
     static MEASURED: OnceLock<f64> = OnceLock::new();
     if !mode::enabled() && MEASURED.get().is_none() {
         return Figure::unavailable("the profiler is disabled");
@@ -119,19 +119,24 @@ fn ns_per_hook() -> Figure {
 
 /// The best of a few rounds: the one that was interrupted least.
 fn measure_hook() -> f64 {
-    static SITE: Site = Site::new(&CALIBRATION);
     // Miri measures nothing real, and takes its time.
     const ROUNDS: usize = if cfg!(miri) { 1 } else { 16 };
     const CALLS: u32 = if cfg!(miri) { 16 } else { 512 };
     let round = || {
         let begin = Instant::now();
-        for _ in 0..CALLS {
-            SITE.open().start().end();
-        }
+        call_calibration(CALLS);
         begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
     };
     round();
     (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+/// Makes empty calls, which no report shows.
+pub(crate) fn call_calibration(calls: u32) {
+    static SITE: Site = Site::new(&CALIBRATION);
+    for _ in 0..calls {
+        SITE.open().start().end();
+    }
 }
 
 static SYNC_MODE: AtomicU8 = AtomicU8::new(SyncMode::Deferred as u8);

@@ -31,7 +31,9 @@ use self::log::{Entry, Log};
 use self::meta::Kind;
 pub(crate) use self::pool::{claimed, count_dropped, current, owned, owned_or_claim, set_gates};
 use crate::clock;
+use crate::hook::mode;
 use crate::registry::{BrickInfo, Budget};
+use crate::timeline::live;
 
 /// Entries pending at which the log is folded: few enough to stay in the L1 cache, many enough
 /// that the fold's own fixed cost does not count. One entry is of the fold before; what is left
@@ -88,14 +90,10 @@ impl Slab {
         &self.states[usize::from(index) % STATES]
     }
 
-    /// The clock, with a shortcut where the fast path is open.
-    #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        if self.open.load(Relaxed) != 0 {
-            clock::ticks()
-        } else {
-            clock::any_ticks()
-        }
+    /// Whether calls take the fast path: nothing is recorded but statistics.
+    #[inline(always)]
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Relaxed) != 0
     }
 
     /// Appends a call that ended at the tick `now`, the last entry of it, and folds the log if it
@@ -145,10 +143,14 @@ impl Slab {
             return;
         }
         self.log.fold(&self.ledger);
-        let took = clock::any_ticks().saturating_sub(now);
+        let end = clock::any_ticks();
+        let took = end.saturating_sub(now);
         // Nobody's self time: the open call takes it for a child's.
         self.children.add(took);
         self.append(Kind::Fold, sites::PROFILER, took);
+        if mode::recording() {
+            live::folded(now, end);
+        }
     }
 
     /// From here on the thread is in another layer: the code of the one before.

@@ -1,0 +1,318 @@
+//! Who writes where, while a recording runs.
+//!
+//! Each thread has a log of its own behind a lock that nobody else takes before the recording
+//! stops: 10 ns, where a call that is recorded takes 100. All of this is off the fast path.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::assemble::assemble;
+use super::log::{Log, Raw, Room};
+use super::{EventKind, Limits, RecordingError, Thread, Timeline, Work};
+use crate::clock;
+use crate::hook::mode;
+use crate::scope::{current_layer, current_position};
+
+/// What the threads of one recording share.
+#[derive(Debug)]
+struct Session {
+    generation: u64,
+    room: Room,
+    logs: Mutex<Vec<Arc<Mutex<Log>>>>,
+}
+
+/// The recording in progress.
+static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+/// Its number, so that a thread sees that its log is of an older one.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+/// Somebody holds a [`Live`].
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Events that found no log to be dropped in.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// A thread's log, and the recording that it is of.
+struct Local {
+    session: Arc<Session>,
+    log: Arc<Mutex<Log>>,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+    /// This thread is writing an event: an allocator that is a brick itself would come back here.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `write` with this thread's log; `None` where there is none to write to.
+fn with_log<R>(write: impl FnOnce(&mut Log, &Room) -> R) -> Option<R> {
+    if INSIDE.replace(true) {
+        LOST.fetch_add(1, Relaxed);
+        return None;
+    }
+    let written = LOCAL.try_with(|local| {
+        let mut local = local.borrow_mut();
+        let generation = GENERATION.load(Relaxed);
+        if local
+            .as_ref()
+            .is_none_or(|l| l.session.generation != generation)
+        {
+            *local = join();
+        }
+        let Local { session, log } = local.as_ref()?;
+        Some(write(&mut lock(log), &session.room))
+    });
+    INSIDE.set(false);
+    written.unwrap_or_else(|_| {
+        LOST.fetch_add(1, Relaxed);
+        None
+    })
+}
+
+/// A log in the recording in progress.
+#[cold]
+fn join() -> Option<Local> {
+    let session = lock(&SESSION).clone()?;
+    let log = Arc::new(Mutex::new(Log::new(this_thread())));
+    lock(&session.logs).push(Arc::clone(&log));
+    Some(Local { session, log })
+}
+
+fn this_thread() -> Thread {
+    Thread {
+        name: std::thread::current().name().map(str::to_owned),
+        os_id: os_thread_id(),
+    }
+}
+
+/// `/proc/thread-self` points to `PID/task/TID`.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn os_thread_id() -> Option<u64> {
+    let link = std::fs::read_link("/proc/thread-self").ok()?;
+    link.file_name()?.to_str()?.parse().ok()
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn os_thread_id() -> Option<u64> {
+    None
+}
+
+/// Writes down that something begins: the tick at which it does, the last thing that is read.
+fn begin(kind: EventKind, call: Option<u64>) -> u64 {
+    let (layer, position) = (current_layer(), current_position());
+    let start = with_log(|log, room| {
+        let raw = Raw {
+            kind,
+            start: 0,
+            end: None,
+            panicked: false,
+            parent: None,
+            layer,
+            position,
+            call,
+            work: Work::default(),
+        };
+        let event = log.begin(room, raw)?;
+        let event = log.event(event)?;
+        event.start = clock::any_ticks();
+        Some(event.start)
+    });
+    start.flatten().unwrap_or_else(clock::any_ticks)
+}
+
+/// A call begins, or a poll of the async call of that number.
+#[cold]
+pub(crate) fn begin_call(info: &'static crate::BrickInfo, call: Option<u64>) -> u64 {
+    match call {
+        None => begin(EventKind::Brick(info), None),
+        Some(_) => begin(EventKind::Poll(info), call),
+    }
+}
+
+/// The call or poll that began at the tick `start` ended at `now`.
+#[cold]
+pub(crate) fn end_call(start: u64, now: u64, panicked: bool, work: Work) {
+    with_log(|log, _| {
+        let call = |raw: &Raw| {
+            raw.start == start && matches!(raw.kind, EventKind::Brick(_) | EventKind::Poll(_))
+        };
+        if let Some(event) = log.end(start, call) {
+            event.end = Some(now);
+            event.panicked = panicked;
+            event.work = work;
+        }
+    });
+}
+
+/// A scope, or a check, begins.
+#[cold]
+pub(crate) fn begin_scope(kind: EventKind) -> u64 {
+    begin(kind, None)
+}
+
+/// The scope or check that began at the tick `start` ends: when it did.
+#[cold]
+pub(crate) fn end_scope(start: u64) -> u64 {
+    let now = clock::any_ticks();
+    with_log(|log, _| {
+        let scope = |raw: &Raw| {
+            raw.start == start && !matches!(raw.kind, EventKind::Brick(_) | EventKind::Poll(_))
+        };
+        if let Some(event) = log.end(start, scope) {
+            event.end = Some(now);
+        }
+    });
+    now
+}
+
+/// The innermost open scope of this kind ends.
+#[cold]
+pub(crate) fn end_innermost(kind: EventKind) {
+    let now = clock::any_ticks();
+    with_log(|log, _| {
+        if let Some(event) = log.end(0, |raw| raw.kind == kind) {
+            event.end = Some(now);
+        }
+    });
+}
+
+/// The profiler folded its log between these ticks.
+#[cold]
+pub(crate) fn folded(start: u64, end: u64) {
+    let (layer, position) = (current_layer(), current_position());
+    with_log(|log, room| {
+        let raw = Raw {
+            kind: EventKind::Fold,
+            start,
+            end: Some(end),
+            panicked: false,
+            parent: None,
+            layer,
+            position,
+            call: None,
+            work: Work::default(),
+        };
+        log.complete(room, raw);
+    });
+}
+
+/// A number for an async call.
+#[cold]
+pub(crate) fn number_call() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// The clock and the wall clock at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Anchor {
+    pub(super) tick: u64,
+    pub(super) unix_ns: u64,
+}
+
+impl Anchor {
+    /// The best of a few tries: the one in which reading took the shortest.
+    fn now() -> Anchor {
+        let tries = (0..8).map(|_| {
+            let before = clock::any_ticks();
+            let wall = SystemTime::now();
+            let took = clock::any_ticks().saturating_sub(before);
+            (took, before + took / 2, wall)
+        });
+        let (_, tick, wall) = tries.min_by_key(|&(took, ..)| took).expect("eight tries");
+        let since = wall.duration_since(SystemTime::UNIX_EPOCH);
+        Anchor {
+            tick,
+            unix_ns: u64::try_from(since.unwrap_or(Duration::ZERO).as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// The recording in progress, and the right to stop it.
+#[derive(Debug)]
+pub(super) struct Live {
+    anchor: Anchor,
+    ns_per_event: f64,
+}
+
+impl Live {
+    pub(super) fn start(limits: Limits) -> Result<Live, RecordingError> {
+        if TAKEN.swap(true, Relaxed) {
+            return Err(RecordingError::Busy);
+        }
+        if !mode::enabled() {
+            TAKEN.store(false, Relaxed);
+            return Err(RecordingError::Disabled);
+        }
+        let ns_per_event = ns_per_event();
+        let anchor = Anchor::now();
+        open(limits);
+        Ok(Live {
+            anchor,
+            ns_per_event,
+        })
+    }
+
+    pub(super) fn stop(self) -> Timeline {
+        let (logs, lost) = close();
+        let stop = clock::any_ticks();
+        assemble(logs, lost, self.anchor, stop, self.ns_per_event)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        close();
+        TAKEN.store(false, Relaxed);
+    }
+}
+
+/// Starts writing.
+fn open(limits: Limits) {
+    let generation = GENERATION.load(Relaxed) + 1;
+    LOST.store(0, Relaxed);
+    *lock(&SESSION) = Some(Arc::new(Session {
+        generation,
+        room: Room::new(limits.events),
+        logs: Mutex::default(),
+    }));
+    GENERATION.store(generation, Relaxed);
+    mode::set_recording(true);
+}
+
+/// Stops writing: what was written, and how many events found no log.
+fn close() -> (Vec<Log>, u64) {
+    mode::set_recording(false);
+    let Some(session) = lock(&SESSION).take() else {
+        return (Vec::new(), 0);
+    };
+    let logs = lock(&session.logs);
+    let logs = logs.iter().map(|log| lock(log).close()).collect();
+    (logs, LOST.load(Relaxed))
+}
+
+/// What a recorded call costs, measured once on empty calls.
+fn ns_per_event() -> f64 {
+    static MEASURED: OnceLock<f64> = OnceLock::new();
+    *MEASURED.get_or_init(|| {
+        // Before anything closes the fast path: what a hook costs without a recording.
+        crate::profiler::ns_per_hook();
+        const ROUNDS: usize = if cfg!(miri) { 1 } else { 16 };
+        const CALLS: u32 = if cfg!(miri) { 16 } else { 512 };
+        (0..ROUNDS)
+            .map(|_| {
+                open(Limits { events: 1024 });
+                crate::profiler::call_calibration(1);
+                let begin = Instant::now();
+                crate::profiler::call_calibration(CALLS);
+                let took = begin.elapsed().as_nanos() as f64 / f64::from(CALLS);
+                close();
+                took
+            })
+            .fold(f64::INFINITY, f64::min)
+    })
+}
