@@ -21,6 +21,9 @@
 //! }
 //! ```
 //!
+//! [`Timeline::paths`] sums it up by what calls what, also as folded stacks and a flamegraph;
+//! [`Timeline::write_chrome`] is for Perfetto.
+//!
 //! # What is an event
 //!
 //! - a call of a brick, from the same two clock reads that its statistics are made of; calls that
@@ -33,9 +36,13 @@
 //! An event's parent is what was open on its thread when it began. Work that a pool's thread does
 //! for a call on another thread has no parent: nothing tells where it came from.
 
+mod chrome;
 mod event;
+mod flamegraph;
+mod path;
 mod recording;
 mod span;
+mod text;
 
 #[cfg(feature = "visualization")]
 mod assemble;
@@ -45,6 +52,7 @@ pub(crate) mod live;
 mod log;
 
 pub use self::event::{Event, EventKind, Outcome, Work};
+pub use self::path::{PathNode, Paths};
 pub use self::recording::{Limits, Recording, RecordingError};
 pub use self::span::{SpanScope, span_scope};
 
