@@ -35,6 +35,7 @@
 //!   type checkable.
 //! - [`trace`] looks inside a model: the steps that a layer trace tells of, statistics of what is there.
 //! - [`ComputeBrick`] and [`BrickLayer`] are bricks composed at run time.
+//! - [`span`] is the record that leaves the process, [`sink`] where it goes.
 
 mod catalog;
 mod claim;
@@ -48,7 +49,9 @@ mod parse;
 mod profiler;
 mod registry;
 mod scope;
+pub mod sink;
 mod snapshot;
+pub mod span;
 mod stats;
 mod table;
 pub mod timeline;

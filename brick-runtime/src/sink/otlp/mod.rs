@@ -1,0 +1,64 @@
+//! OTLP: spans to an OpenTelemetry collector, by gRPC or by HTTP.
+//!
+//! <https://opentelemetry.io/docs/specs/otlp/>. Times are those of the record, to the nanosecond, and
+//! the exported id is the record's. Neither TLS nor compression is built in: a collector beside the
+//! program is what this is for.
+
+mod endpoint;
+mod grpc;
+mod http;
+mod message;
+mod wire;
+
+pub use endpoint::{Endpoint, EndpointError, Protocol};
+
+use self::grpc::Grpc;
+use self::http::Http;
+use super::{Sink, SinkError};
+use crate::span::SpanRecord;
+use std::io;
+use std::time::Duration;
+
+/// A [`Sink`] that is a collector.
+#[derive(Debug)]
+pub struct Otlp {
+    transport: Transport,
+}
+
+#[derive(Debug)]
+enum Transport {
+    Grpc(Grpc),
+    Http(Http),
+}
+
+impl Otlp {
+    /// For the collector at `endpoint`. Nobody is asked yet: a collector may come up later.
+    ///
+    /// # Errors
+    /// Where the system gives no event queue to wait on.
+    pub fn new(endpoint: &Endpoint) -> io::Result<Otlp> {
+        let transport = match endpoint.protocol() {
+            Protocol::Grpc => Transport::Grpc(Grpc::new(endpoint)?),
+            Protocol::Http => Transport::Http(Http::new(endpoint)),
+        };
+        Ok(Otlp { transport })
+    }
+}
+
+impl Sink for Otlp {
+    fn export(&mut self, spans: &[SpanRecord], timeout: Duration) -> Result<(), SinkError> {
+        let request = message::request(spans);
+        let response = match &mut self.transport {
+            Transport::Grpc(grpc) => grpc.export(request, timeout),
+            Transport::Http(http) => http.export(&request, timeout),
+        }?;
+        match response.partial_success {
+            // With nothing rejected the message is a warning, and the spans have arrived.
+            Some(partial) if partial.rejected_spans > 0 => Err(SinkError::Partial {
+                rejected: partial.rejected_spans.unsigned_abs(),
+                why: partial.error_message,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
