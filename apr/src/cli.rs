@@ -1,12 +1,13 @@
 //! The command line: one enum of commands, each with its own arguments.
 
-use crate::commands::{inspect, profile, run, tokenize};
+use crate::commands::{inspect, profile, run, tokenize, trace};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
   apr run --prompt 'Once upon a time'      continue a text with the built-in model
   apr profile --model model.gguf           where the time goes, brick by brick
+  apr trace --attention --logits           what each head looks at, which layer decides
   apr inspect model.gguf                   what is in the file, and whether it can be run
   apr inspect --check model.gguf           also look for NaN and infinite scales
   apr tokenize --model model.gguf --text 'Hello, world!'
@@ -26,6 +27,7 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Profile(profile::Args),
+    Trace(trace::Args),
     Inspect(inspect::Args),
     Tokenize(tokenize::Args),
 }
@@ -39,6 +41,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(&args),
             Command::Profile(args) => profile::run(&args),
+            Command::Trace(args) => trace::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Tokenize(args) => tokenize::run(&args),
         }

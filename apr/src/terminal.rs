@@ -1,5 +1,7 @@
 //! What may be shown on a terminal.
 
+use comfy_table::{CellAlignment, Row, Table, presets};
+
 /// The text with control characters escaped: paths can hold line breaks and terminal commands.
 #[must_use]
 pub fn one_line(text: &str) -> String {
@@ -11,4 +13,16 @@ pub fn one_line(text: &str) -> String {
         }
     }
     line
+}
+
+/// Columns without lines; those in `right` hold numbers.
+pub(crate) fn table(header: impl Into<Row>, right: &[usize]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    for &column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
 }

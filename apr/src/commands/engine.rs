@@ -1,5 +1,6 @@
 //! A model that is loaded and the threads to run it on: what `run` and `profile` share.
 
+use crate::gguf::Gguf;
 use crate::model::{Model, ModelError};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
@@ -27,6 +28,8 @@ pub(super) struct ThreadArgs {
 pub(super) struct Engine<'a> {
     /// The file's path, or what is said of the embedded model.
     pub(super) name: &'a str,
+    /// What is in the file.
+    pub(super) gguf: &'a Gguf<'a>,
     /// Weights and settings.
     pub(super) model: Model<'a>,
     /// The vocabulary.
@@ -54,6 +57,7 @@ pub(super) fn with<R: Send>(
     let gguf = file.parse()?;
     let engine = Engine {
         name: file.name(),
+        gguf: &gguf,
         model: Model::load(&gguf).with_context(in_file)?,
         tokenizer: Tokenizer::from_gguf(&gguf).with_context(in_file)?,
         load_time: clock.elapsed(),

@@ -7,3 +7,4 @@ pub mod run;
 mod sampling;
 mod token;
 pub mod tokenize;
+pub mod trace;

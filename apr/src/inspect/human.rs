@@ -1,8 +1,7 @@
 //! The report as text for a terminal.
 
 use super::{Check, Report};
-use crate::terminal::one_line;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::terminal::{one_line, table};
 use std::fmt;
 
 impl fmt::Display for Report<'_> {
@@ -108,18 +107,6 @@ fn fmt_check(check: &Check, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         check.faults.len(),
         check.unchecked.len()
     )
-}
-
-/// Columns without lines; those in `right` hold numbers.
-fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    for &column in right {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 /// A number with its thousands apart: `1,302,976`.

@@ -64,6 +64,11 @@ impl<'m> Session<'m> {
         self.n_past
     }
 
+    /// The keys and values of the tokens fed so far.
+    pub fn cache(&self) -> &KvCache {
+        &self.cache
+    }
+
     /// The logits after the last token that was fed, `[n_vocab]`; zeros before the first.
     pub fn logits(&self) -> &[f32] {
         &self.logits

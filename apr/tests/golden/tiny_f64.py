@@ -88,10 +88,17 @@ class Model:
         scores = np.where(seen, scores, -np.inf)
         p = np.exp(scores - scores.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
+        self.attended.append({"q": q, "k": k[:, ::group], "v": v[:, ::group], "weights": p})
         heads = np.einsum("hij,jhd->ihd", p, v).reshape(len(h), -1)
         return heads @ weight("attn_output.weight").T
 
+    def head(self, x):
+        x = rms_norm(x, self.tensors["output_norm.weight"], self.eps)
+        return self.tensors.get("output.weight", self.tensors["token_embd.weight"]) @ x
+
     def logits(self, tokens):
+        """Logits after the last token; what each layer attends to and leaves is kept."""
+        self.attended, self.stream = [], []
         gemma = self.arch == "gemma3"
         activation = gelu_tanh if gemma else silu
         x = self.tensors["token_embd.weight"][tokens]
@@ -108,8 +115,8 @@ class Model:
             h = rms_norm(x, weight("ffn_norm.weight"), self.eps)
             inner = activation(h @ weight("ffn_gate.weight").T) * (h @ weight("ffn_up.weight").T)
             x = x + after(inner @ weight("ffn_down.weight").T, "post_ffw_norm.weight")
-        x = rms_norm(x[-1], self.tensors["output_norm.weight"], self.eps)
-        return self.tensors.get("output.weight", self.tensors["token_embd.weight"]) @ x
+            self.stream.append(x)
+        return self.head(x[-1])
 
 
 def main():
@@ -136,4 +143,5 @@ def main():
     print(text.replace(' {"prompt"', '\n  {"prompt"').replace('[{"prompt"', '[\n  {"prompt"'))
 
 
-main()
+if __name__ == "__main__":
+    main()
