@@ -42,6 +42,8 @@ mod courier;
 mod exporter;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 
 pub use backoff::Backoff;
 pub use breaker::{BreakerState, CircuitBreaker};

@@ -183,6 +183,16 @@ pub mod keys {
     pub const BRICK_FLOPS: &str = "brick.flops";
     /// Declared bytes of this call.
     pub const BRICK_BYTES: &str = "brick.bytes";
+    /// Declared tokens of this call.
+    pub const BRICK_TOKENS: &str = "brick.tokens";
+    /// Declared elements of this call.
+    pub const BRICK_ELEMENTS: &str = "brick.elements";
+    /// What was recorded: `brick`, `poll`, `check`, `layer`, `token`, `scope`, `profiler`.
+    pub const BRICK_EVENT: &str = "brick.event";
+    /// Polls with the same number are of one async call.
+    pub const BRICK_CALL: &str = "brick.async_call";
+    /// True where the span had not ended when the recording stopped, which then is its end.
+    pub const BRICK_OPEN: &str = "brick.open";
     /// The layer that the call was in, from 0.
     pub const BRICK_LAYER: &str = "brick.layer";
     /// The position (of a token in its sequence) that the call was for, from 0.

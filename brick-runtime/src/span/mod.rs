@@ -3,6 +3,7 @@
 //! A [`SpanRecord`] says who called whom ([`TraceId`], [`SpanId`], parent), when (true start and end
 //! in Unix time, and a [`LamportClock`] for order where clocks differ), and what ([`Attributes`]). A
 //! [`TraceContext`] carries the first part from process to process, as a W3C `traceparent`.
+//! [`RecordedSpans`] are those of a [`Timeline`](crate::timeline::Timeline).
 //!
 //! ```
 //! use brick_runtime::span::{Attributes, Resource, SpanKind, SpanRecord, TraceContext};
@@ -24,6 +25,7 @@ mod context;
 mod id;
 mod lamport;
 mod record;
+mod recorded;
 mod resource;
 
 pub use attribute::{Attributes, Value, code_attributes, keys};
@@ -31,4 +33,5 @@ pub use context::{TraceContext, TraceFlags, TraceparentError};
 pub use id::{SpanId, TraceId};
 pub use lamport::LamportClock;
 pub use record::{SpanKind, SpanRecord, Status};
+pub use recorded::RecordedSpans;
 pub use resource::Resource;

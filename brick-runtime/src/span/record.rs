@@ -81,8 +81,8 @@ pub struct SpanRecord {
     pub start_unix_ns: u64,
     /// When it ended, not before it began.
     pub end_unix_ns: u64,
-    /// The number of a [`LamportClock`](super::LamportClock) when it ended; 0 where none was asked.
-    pub logical_clock: u64,
+    /// The number of a [`LamportClock`](super::LamportClock) when it ended, if one was asked.
+    pub logical_clock: Option<u64>,
     /// How it ended.
     pub status: Status,
     /// What else is known.
@@ -112,7 +112,7 @@ impl SpanRecord {
             kind: SpanKind::default(),
             start_unix_ns,
             end_unix_ns: end_unix_ns.max(start_unix_ns),
-            logical_clock: 0,
+            logical_clock: None,
             status: Status::default(),
             attributes: Attributes::new(),
             resource: resource.into(),

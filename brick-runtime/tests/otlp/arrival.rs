@@ -5,7 +5,7 @@ use brick_runtime::sink::Limits;
 use brick_runtime::sink::otlp::Protocol;
 use brick_runtime::span::{Attributes, Resource, SpanKind, SpanRecord, Status, Value};
 use serde_json::{Value as Json, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn trace() -> Vec<SpanRecord> {
                     .and("last", b == 59)
                     .and("text", format!("ä\n\"{b}\"")),
             );
-            brick.logical_clock = b;
+            brick.logical_clock = (b > 0).then_some(b);
             if b == 30 {
                 brick = brick.status(Status::Error {
                     message: "NaN at 3".into(),
@@ -81,8 +81,8 @@ fn expected(span: &SpanRecord, transport: &str) -> Json {
     if let Some(tid) = span.tid {
         attributes.insert("thread.id".into(), json!(["int_value", tid]));
     }
-    if span.logical_clock > 0 {
-        let clock = json!(["int_value", span.logical_clock]);
+    if let Some(clock) = span.logical_clock {
+        let clock = json!(["int_value", clock]);
         attributes.insert("brick.logical_clock".into(), clock);
     }
     let (code, message) = match &span.status {
@@ -250,10 +250,7 @@ fn through_rotel(agent: &Path, protocol: Protocol, spans: Vec<SpanRecord>) -> St
         assert!(begin.elapsed() < MINUTE, "the collector does not listen");
         std::thread::yield_now();
     }
-    let last = spans
-        .iter()
-        .map(|span| span.span_id.to_string())
-        .collect::<Vec<_>>();
+    let mut missing: HashSet<String> = spans.iter().map(|span| span.span_id.to_string()).collect();
     let exporter = exporter(port, protocol, Limits::default());
     let sent = spans.len() as u64;
     exporter.offer_all(spans, MINUTE);
@@ -264,16 +261,12 @@ fn through_rotel(agent: &Path, protocol: Protocol, spans: Vec<SpanRecord>) -> St
     );
     // It logs what it has taken a moment later: until it has named all of them, or is silent for good.
     let mut log = String::new();
-    let mut missing: std::collections::HashSet<String> = last.into_iter().collect();
     let watchdog = Watchdog::new(collector);
     for line in stdout.lines() {
         let line = line.unwrap();
         missing.retain(|id| !line.contains(id.as_str()));
         log.push_str(&line);
         log.push('\n');
-        if missing.is_empty() && line.contains("service.name") {
-            break;
-        }
         if missing.is_empty() && log.contains("service.name") {
             break;
         }

@@ -43,10 +43,9 @@ fn span(record: &SpanRecord) -> wire::Span {
 
 /// The record's own, and the fields that OTLP has no place for.
 fn attributes(record: &SpanRecord) -> Attributes {
-    let clock = (record.logical_clock > 0).then_some(record.logical_clock);
     let own = Attributes::new()
         .and_if(keys::THREAD_ID, record.tid)
-        .and_if(keys::LOGICAL_CLOCK, clock);
+        .and_if(keys::LOGICAL_CLOCK, record.logical_clock);
     let mut all = record.attributes.clone();
     all.extend(own);
     all
