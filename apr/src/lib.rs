@@ -12,10 +12,12 @@ pub mod cli;
 pub mod commands;
 pub mod gguf;
 pub mod inspect;
+pub mod jidoka;
 pub mod model;
 pub mod model_file;
 pub mod progress;
 pub mod terminal;
 pub mod tokenizer;
+pub mod trace;
 
 brick_runtime::bricks!();

@@ -1,6 +1,7 @@
 //! The `apr` command: parse, run, and one line for what went wrong.
 
 use apr::cli::Cli;
+use apr::jidoka::Diagnosis;
 use apr::terminal::one_line;
 use brick_runtime::contract::Violation;
 use clap::Parser;
@@ -13,10 +14,13 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let told = match error.downcast_ref::<Violation>() {
-                // A diagnosis of several lines; its texts are from the source code.
-                Some(violation) => format!("stopped: {violation}"),
-                None => one_line(&format!("{error:#}")),
+            let told = if let Some(diagnosis) = error.downcast_ref::<Diagnosis>() {
+                format!("stopped: {diagnosis}")
+            } else if let Some(violation) = error.downcast_ref::<Violation>() {
+                // Several lines, as a diagnosis; its texts are from the source code.
+                format!("stopped: {violation}")
+            } else {
+                one_line(&format!("{error:#}"))
             };
             // `eprintln!` would panic where nobody reads: the exit code tells it all the same.
             let _ = writeln!(io::stderr(), "apr: {told}");

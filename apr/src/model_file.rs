@@ -57,6 +57,11 @@ impl ModelFile {
         &self.name
     }
 
+    /// All of the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.mapping
+    }
+
     /// Reads the header.
     ///
     /// # Errors

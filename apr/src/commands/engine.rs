@@ -2,7 +2,7 @@
 
 use crate::gguf::Gguf;
 use crate::model::{Model, ModelError};
-use crate::model_file::ModelArg;
+use crate::model_file::{ModelArg, ModelFile};
 use crate::progress::Progress;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
 use anyhow::{Context, Error, Result};
@@ -28,7 +28,9 @@ pub(super) struct ThreadArgs {
 pub(super) struct Engine<'a> {
     /// The file's path, or what is said of the embedded model.
     pub(super) name: &'a str,
-    /// What is in the file.
+    /// Where everything is from.
+    pub(super) file: &'a ModelFile,
+    /// What the file says.
     pub(super) gguf: &'a Gguf<'a>,
     /// Weights and settings.
     pub(super) model: Model<'a>,
@@ -57,6 +59,7 @@ pub(super) fn with<R: Send>(
     let gguf = file.parse()?;
     let engine = Engine {
         name: file.name(),
+        file: &file,
         gguf: &gguf,
         model: Model::load(&gguf).with_context(in_file)?,
         tokenizer: Tokenizer::from_gguf(&gguf).with_context(in_file)?,
@@ -78,6 +81,11 @@ fn stop_on_violation<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
             panic::resume_unwind(Box::new(violation.clone()));
         }
     })));
+    caught(body)
+}
+
+/// Runs `body`; a violation that unwinds out of it becomes the error.
+pub(super) fn caught<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
     panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         match payload.downcast::<Violation>() {
             Ok(violation) => Err(Error::new(*violation)),

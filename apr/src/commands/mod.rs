@@ -8,3 +8,4 @@ mod sampling;
 mod token;
 pub mod tokenize;
 pub mod trace;
+mod tracing;

@@ -3,6 +3,8 @@
 use super::engine::{self, Engine, ThreadArgs};
 use super::sampling::SamplingArgs;
 use super::token::Token;
+use super::tracing::{TraceArgs, Traced, Tracer};
+use crate::jidoka;
 use crate::model::{Generator, Session, Stop};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
@@ -45,6 +47,8 @@ pub struct Args {
     /// Print one JSON object (schema apr.run/1) instead of the text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    trace: TraceArgs,
     // Last: its heading would go on over what follows.
     #[command(flatten)]
     sampling: SamplingArgs,
@@ -105,54 +109,115 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
     if k > n_vocab {
         bail!("--top-logits is {k}, the vocabulary has {n_vocab} tokens");
     }
+    let mut tracer = args.trace.start()?;
     let clock = Instant::now();
-    let ids = engine.encode(&args.prompt)?;
+    let encode = || engine.encode(&args.prompt);
+    let ids = match &mut tracer {
+        Some(tracer) => tracer.tokenize(encode)?,
+        None => encode()?,
+    };
     let tokenize = clock.elapsed();
     let max_tokens = engine.max_tokens(ids.len(), args.max_tokens, DEFAULT_MAX_TOKENS)?;
-    let mut session = Session::new(&engine.model, ids.len() + max_tokens)?;
+    let traced = Traced {
+        engine,
+        prompt: &args.prompt,
+        prompt_ids: &ids,
+        max_tokens,
+        sampling: &args.sampling,
+    };
+    let mut generated_ids = Vec::new();
+    let continued = engine::caught(|| {
+        let tokens = (&ids[..], max_tokens, &mut generated_ids);
+        continue_prompt(args, engine, sampler, tracer.as_mut(), tokens)
+    });
+    let continued = continued.map_err(|error| {
+        let fed = [&ids[..], &generated_ids].concat();
+        jidoka::diagnose(error, &engine.model, engine.gguf, &fed)
+    });
+    match continued {
+        Ok(c) => {
+            let prefill = (ids.len(), c.prefill);
+            let report = Report {
+                schema: SCHEMA,
+                model: engine.name,
+                architecture: engine.architecture(),
+                threads: rayon::current_num_threads(),
+                prompt: &args.prompt,
+                prompt_ids: &ids,
+                generated_ids,
+                text: c.out.generated(args.prompt.len()),
+                stop: (max_tokens > 0).then_some(c.stop.name()),
+                top_logits: c.top_logits,
+                timings: Timings::new(engine, tokenize, prefill, c.decode),
+            };
+            c.out.finish(&report)?;
+            tracer.map_or(Ok(()), |tracer| tracer.finish(&traced, None))
+        }
+        Err(error) => {
+            // What was traced until then is worth as much as the diagnosis.
+            if let Some(tracer) = tracer {
+                tracer.finish(&traced, Some(format!("{error:#}")))?;
+            }
+            Err(error)
+        }
+    }
+}
 
+/// What came of a prompt.
+struct Continued {
+    stop: Stop,
+    top_logits: Vec<TopLogit>,
+    prefill: Duration,
+    /// Passes of one token, and the time they took.
+    decode: (usize, Duration),
+    out: Output,
+}
+
+/// Reads the prompt and goes on; `tokens` are the prompt's, how many may follow, and those that do.
+fn continue_prompt(
+    args: &Args,
+    engine: &Engine<'_>,
+    sampler: Sampler,
+    tracer: Option<&mut Tracer<'_>>,
+    tokens: (&[u32], usize, &mut Vec<u32>),
+) -> Result<Continued> {
+    let (ids, max_tokens, generated_ids) = tokens;
+    let mut session = Session::new(&engine.model, ids.len() + max_tokens)?;
+    if let Some(tracer) = tracer {
+        tracer.observe(&mut session);
+    }
     let progress = Progress::new("reading the prompt", ids.len());
     let clock = Instant::now();
-    session.feed_with(&ids, |done| progress.set(done))?;
+    session.feed_with(ids, |done| progress.set(done))?;
     let prefill = clock.elapsed();
     drop(progress);
-    let top_logits = top(engine, session.logits(), k)?;
+    let top_logits = top(engine, session.logits(), args.top_logits)?;
 
     let mut out = Output::new(args.json);
     out.text(&args.prompt)?;
-    let generator = Generator::new(&mut session, &engine.tokenizer, sampler, &ids, max_tokens);
+    let generator = Generator::new(&mut session, &engine.tokenizer, sampler, ids, max_tokens);
     // Text that comes shows how far it is; JSON comes at the end.
     let progress = (args.json && max_tokens > 0).then(|| Progress::new("generating", max_tokens));
     let clock = Instant::now();
-    let (generated_ids, stop) = decode(generator, progress.as_ref(), &mut out)?;
+    let stop = decode(generator, progress.as_ref(), &mut out, generated_ids)?;
     let time = clock.elapsed();
     drop(progress);
-
-    let passes = session.n_past() - ids.len();
-    let timings = Timings::new(engine, tokenize, (ids.len(), prefill), (passes, time));
-    let report = Report {
-        schema: SCHEMA,
-        model: engine.name,
-        architecture: engine.architecture(),
-        threads: rayon::current_num_threads(),
-        prompt: &args.prompt,
-        prompt_ids: &ids,
-        generated_ids,
-        text: out.generated(args.prompt.len()),
-        stop: (max_tokens > 0).then_some(stop.name()),
+    Ok(Continued {
+        stop,
         top_logits,
-        timings,
-    };
-    out.finish(&report)
+        prefill,
+        decode: (session.n_past() - ids.len(), time),
+        out,
+    })
 }
 
-/// Generates to the end: the tokens, and why it ended.
+/// Generates to the end, adding to the tokens: why it ended.
 fn decode(
     mut generator: Generator<'_, '_>,
     progress: Option<&Progress>,
     out: &mut Output,
-) -> Result<(Vec<u32>, Stop)> {
-    let mut ids = Vec::new();
+    ids: &mut Vec<u32>,
+) -> Result<Stop> {
     while let Some(token) = generator.step()? {
         ids.push(token.id);
         out.text(&token.text)?;
@@ -162,7 +227,7 @@ fn decode(
     }
     let (rest, stop) = generator.finish();
     out.text(&rest)?;
-    Ok((ids, stop))
+    Ok(stop)
 }
 
 impl Timings {

@@ -47,6 +47,23 @@ impl SamplingArgs {
         Sampler::new(self.config()?).map_err(in_flags)
     }
 
+    /// What was asked for, for a file.
+    ///
+    /// # Errors
+    /// As [`sampler`](Self::sampler).
+    pub(super) fn described(&self) -> Result<serde_json::Value> {
+        let c = self.config()?;
+        Ok(serde_json::json!({
+            "temperature": c.temperature,
+            "top_k": c.top_k,
+            "top_p": c.top_p,
+            "min_p": c.min_p,
+            "repeat_penalty": c.repeat_penalty,
+            "repeat_last_n": c.repeat_last_n,
+            "seed": c.seed,
+        }))
+    }
+
     fn config(&self) -> Result<SamplerConfig> {
         let default = SamplerConfig::default();
         if self.temperature == 0.0 {

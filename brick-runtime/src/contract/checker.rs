@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
             }
             Task::Measure { only, moments } => {
                 if *only == self.part {
-                    values.iter().for_each(|value| moments.add(value.to_f64()));
+                    T::measure(values, moments);
                 }
             }
             Task::Collect(numbers) => numbers.extend(values.iter().map(|value| value.to_f64())),
@@ -134,16 +134,21 @@ pub trait Number: Copy + sealed::Sealed {
     #[doc(hidden)]
     fn first_bad(values: &[Self], rules: &Rules) -> Option<usize>;
     #[doc(hidden)]
+    fn measure(values: &[Self], moments: &mut Moments);
+    #[doc(hidden)]
     fn to_f64(self) -> f64;
 }
 
 macro_rules! number {
-    ($t:ty, $scan:ident) => {
+    ($t:ty, $scan:ident, $measure:ident) => {
         impl sealed::Sealed for $t {}
         impl Number for $t {
             #[inline]
             fn first_bad(values: &[$t], rules: &Rules) -> Option<usize> {
                 scan::$scan(values, rules)
+            }
+            fn measure(values: &[$t], moments: &mut Moments) {
+                moments.$measure(values);
             }
             #[inline]
             fn to_f64(self) -> f64 {
@@ -152,9 +157,9 @@ macro_rules! number {
         }
     };
 }
-number!(f32, f32s);
-number!(f64, f64s);
+number!(f32, f32s, add_f32s);
+number!(f64, f64s, add_each);
 #[cfg(feature = "half")]
-number!(half::f16, f16s);
+number!(half::f16, f16s, add_each);
 #[cfg(feature = "half")]
-number!(half::bf16, bf16s);
+number!(half::bf16, bf16s, add_each);

@@ -1,6 +1,7 @@
 //! `apr trace`: what goes on inside a model while it reads a prompt and continues it.
 
 mod collect;
+mod diff;
 mod human;
 mod human_quant;
 mod kv;
@@ -40,8 +41,15 @@ Examples:
 
 /// Look inside: attention, logits by layer, quantisation error, KV cache, activations.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(
+    after_help = AFTER_HELP,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     #[command(flatten)]
     model: ModelArg,
 
@@ -100,6 +108,12 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+/// What to do with traces that were written.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Diff(diff::Args),
+}
+
 /// What to look at.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
@@ -136,6 +150,9 @@ enum Format {
 /// # Errors
 /// Whatever is wrong with the arguments, a file or the model.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(Command::Diff(args)) = &args.command {
+        return diff::run(args);
+    }
     // Before anything takes time: a reference that can't be read is a slip of the finger.
     let reference = args.reference.as_deref();
     let reference = reference.map(|path| ModelFile::open(Some(path)));

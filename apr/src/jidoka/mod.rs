@@ -1,0 +1,177 @@
+//! Stop the line: what is found out when a number is NaN or infinite.
+//!
+//! The check that stops a run (a kernel's contract, a traced tensor, the sampler) knows one tensor. The
+//! rest is found by running the same tokens once more with somebody looking on: results do not
+//! depend on how the tokens are batched, so a fault in the weights or the arithmetic shows again, and a
+//! fault that does not is one of the machine or of timing, which is told too.
+
+mod causes;
+mod replay;
+
+use crate::gguf::Gguf;
+use crate::model::{Model, ModelError, Node};
+use crate::trace::NotFinite;
+use brick_kernels::KernelError;
+use brick_runtime::TensorStats;
+use brick_runtime::contract::Violation;
+use std::fmt;
+
+/// Why a run was stopped, and all that was found out about it.
+#[derive(Debug)]
+pub struct Diagnosis {
+    /// What stopped the run, in its own words.
+    stopped_by: String,
+    /// The first bad tensor of the replay; `None` if all was finite there.
+    found: Option<Found>,
+    causes: Vec<String>,
+}
+
+/// The first tensor with a number that is NaN or infinite, and what led to it.
+#[derive(Clone, Debug)]
+struct Found {
+    node: Node,
+    layer: Option<usize>,
+    /// The position of the token.
+    position: usize,
+    /// Of the first bad value, in that token's part of the tensor.
+    index: usize,
+    value: f32,
+    stats: TensorStats,
+    /// The tensors that it was computed from, and the layers they are of.
+    inputs: Vec<(Node, Option<usize>, TensorStats)>,
+    last_good: Option<usize>,
+    /// Largest magnitude of the residual stream, before the first layer and after each.
+    stream: Vec<f32>,
+}
+
+/// Whether `error` says that a number was NaN or infinite.
+fn is_numeric(error: &anyhow::Error) -> bool {
+    let model = error.downcast_ref::<ModelError>();
+    error.is::<Violation>()
+        || matches!(
+            model,
+            Some(ModelError::Kernel(KernelError::BadValue { .. }))
+        )
+        || matches!(model, Some(ModelError::Halted(why)) if why.is::<NotFinite>())
+}
+
+/// The error with all that can be found out about it, if it tells of a number that is NaN or
+/// infinite: runs `tokens`, all that were fed until it happened, again.
+pub fn diagnose(
+    error: anyhow::Error,
+    model: &Model<'_>,
+    gguf: &Gguf<'_>,
+    tokens: &[u32],
+) -> anyhow::Error {
+    if !is_numeric(&error) {
+        return error;
+    }
+    let found = match replay::replay(model, tokens) {
+        Ok(found) => found,
+        Err(why) => return error.context(format!("no diagnosis: the replay failed: {why}")),
+    };
+    let causes = match &found {
+        Some(found) => causes::of(found, gguf),
+        None => vec![format!(
+            "the same {} tokens, run again, gave finite numbers only: not the weights or the text, but \
+             memory, a race, or a kernel that was tampered with",
+            tokens.len()
+        )],
+    };
+    anyhow::Error::new(Diagnosis {
+        stopped_by: format!("{error:#}"),
+        found,
+        causes,
+    })
+}
+
+impl std::error::Error for Diagnosis {}
+
+/// A diagnosis of some lines.
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.stopped_by)?;
+        if let Some(found) = &self.found {
+            write!(f, "\n{found}")?;
+        }
+        for cause in &self.causes {
+            write!(f, "\nlikely cause: {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            node,
+            index,
+            value,
+            position,
+            ..
+        } = self;
+        write!(
+            f,
+            "run again: step {}{}, position {position}: {node}[{index}] = {value}, in brick {}",
+            node.step(),
+            of_layer(self.layer),
+            brick(*node)
+        )?;
+        write!(f, "\n  output {node}: {}", Shown(&self.stats))?;
+        for (input, layer, stats) in &self.inputs {
+            let of = if *layer == self.layer {
+                String::new()
+            } else {
+                of_layer(*layer)
+            };
+            write!(f, "\n  input {input}{of}: {}", Shown(stats))?;
+        }
+        match self.last_good {
+            Some(layer) => write!(f, "\n  last good layer: {layer}"),
+            None => write!(f, "\n  last good layer: none"),
+        }
+    }
+}
+
+fn of_layer(layer: Option<usize>) -> String {
+    layer.map_or(String::new(), |layer| format!(" of layer {layer}"))
+}
+
+struct Shown<'a>(&'a TensorStats);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TensorStats {
+            min,
+            max,
+            mean,
+            std,
+            nan_count,
+            inf_count,
+        } = self.0;
+        match mean.is_nan() {
+            true => write!(f, "no finite number")?,
+            false => write!(f, "min {min}, max {max}, mean {mean}, std {std}")?,
+        }
+        if nan_count + inf_count > 0 {
+            write!(f, "; {nan_count} NaN, {inf_count} infinite")?;
+        }
+        Ok(())
+    }
+}
+
+/// The bricks between a tensor's inputs and itself.
+fn brick(node: Node) -> &'static str {
+    match node {
+        Node::Embedding => "Embedding",
+        Node::Query | Node::Key => "QkvProjection, HeadNorm or RopeEmbedding",
+        Node::Value => "QkvProjection",
+        Node::AttnHeads => "AttentionScore",
+        Node::AttnOut => "OutputProjection",
+        Node::AttnResidual | Node::LayerOutput => "ResidualAdd",
+        Node::FfnInner => "GateUpProjection",
+        Node::FfnOut => "DownProjection",
+        Node::Logits => "LmHead or LogitSoftcap",
+        _ => "RmsNorm",
+    }
+}

@@ -1,0 +1,110 @@
+//! Runs tokens again until a tensor is not finite.
+
+use super::Found;
+use crate::model::{At, Halt, Model, ModelError, Node, Observer, Session, Tensor, View};
+use brick_runtime::TensorStats;
+use brick_runtime::contract::{self, Policy};
+
+/// The first bad tensor; `None` if there is none.
+pub(super) fn replay(model: &Model<'_>, tokens: &[u32]) -> Result<Option<Found>, ModelError> {
+    // The kernels' own checks would stop before the tensor is seen.
+    let policy = contract::policy();
+    contract::set_policy(Policy::Record);
+    let mut watch = Watch::default();
+    let mut session = Session::new(model, tokens.len())?;
+    session.observe(&mut watch);
+    let fed = session.feed(tokens).map(|_| ());
+    contract::set_policy(policy);
+    match (fed, watch.found) {
+        (_, Some(found)) => Ok(Some(found)),
+        (fed, None) => fed.map(|()| None),
+    }
+}
+
+/// Remembers what led to the first tensor that is not finite.
+#[derive(Debug, Default)]
+struct Watch {
+    /// The latest of each node.
+    seen: Vec<(Node, Option<usize>, TensorStats)>,
+    stream: Vec<f32>,
+    found: Option<Found>,
+}
+
+impl Observer for Watch {
+    fn tensor(&mut self, tensor: &Tensor<'_>, _: &View<'_>) -> Result<(), Halt> {
+        let Tensor { node, at, data } = *tensor;
+        let stats = TensorStats::of(data);
+        if let Some(index) = data.iter().position(|value| !value.is_finite()) {
+            self.found = Some(self.found(tensor, index, stats));
+            return Err("found".into());
+        }
+        if node == Node::Embedding {
+            self.stream.clear();
+        }
+        if matches!(node, Node::Embedding | Node::LayerOutput) {
+            self.stream.push(stats.max.max(-stats.min));
+        }
+        self.seen.retain(|(seen, ..)| *seen != node);
+        self.seen.push((node, at.layer, stats));
+        Ok(())
+    }
+}
+
+impl Watch {
+    fn found(&self, tensor: &Tensor<'_>, index: usize, stats: TensorStats) -> Found {
+        let At {
+            layer, first_pos, ..
+        } = tensor.at;
+        let inputs = inputs(tensor.node);
+        let input = |(node, of, _): &&(Node, Option<usize>, TensorStats)| {
+            inputs.contains(node) && (*of == layer || is_stream(*node))
+        };
+        let mut inputs: Vec<_> = self.seen.iter().filter(input).copied().collect();
+        // Of the stream, what was seen last: the embedding or the layer before.
+        let streams = inputs.iter().filter(|(node, ..)| is_stream(*node)).count();
+        if streams > 1 {
+            inputs.retain(|(node, ..)| *node != Node::Embedding);
+        }
+        Found {
+            node: tensor.node,
+            layer,
+            position: first_pos + index / tensor.width(),
+            index: index % tensor.width(),
+            value: tensor.data[index],
+            stats,
+            inputs,
+            last_good: self.stream.len().checked_sub(2),
+            stream: self.stream.clone(),
+        }
+    }
+}
+
+fn is_stream(node: Node) -> bool {
+    matches!(node, Node::Embedding | Node::LayerOutput)
+}
+
+/// What a tensor is computed from. The stream before a layer is the embedding or the output of the
+/// layer before; the contribution that is added to it goes through a norm in some models.
+fn inputs(node: Node) -> &'static [Node] {
+    match node {
+        Node::AttnNorm => &[Node::Embedding, Node::LayerOutput],
+        Node::Query | Node::Key | Node::Value => &[Node::AttnNorm],
+        Node::AttnHeads => &[Node::Query, Node::Key, Node::Value],
+        Node::AttnOut => &[Node::AttnHeads],
+        Node::AttnPostNorm => &[Node::AttnOut],
+        Node::AttnResidual => &[
+            Node::Embedding,
+            Node::LayerOutput,
+            Node::AttnOut,
+            Node::AttnPostNorm,
+        ],
+        Node::FfnNorm => &[Node::AttnResidual],
+        Node::FfnInner => &[Node::FfnNorm],
+        Node::FfnOut => &[Node::FfnInner],
+        Node::FfnPostNorm => &[Node::FfnOut],
+        Node::LayerOutput => &[Node::AttnResidual, Node::FfnOut, Node::FfnPostNorm],
+        Node::FinalNorm => &[Node::LayerOutput],
+        Node::Logits => &[Node::FinalNorm],
+        _ => &[],
+    }
+}

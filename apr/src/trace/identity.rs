@@ -1,0 +1,96 @@
+//! Which program ran which model on which machine.
+
+use crate::gguf::{GgufError, Mapping};
+use crate::model_file::ModelFile;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fs;
+
+/// Which program ran which model on which machine. What can't be found out is null, with the
+/// reason in a field of its own.
+#[derive(Clone, Debug, Serialize)]
+pub struct Identity {
+    program: Program,
+    model: ModelIdentity,
+    machine: Machine,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Program {
+    name: &'static str,
+    version: &'static str,
+    sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256_unavailable: Option<String>,
+    /// Debug assertions on: not a build to judge speed by.
+    debug: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ModelIdentity {
+    /// The path as it was given.
+    name: String,
+    architecture: &'static str,
+    bytes: usize,
+    sha256: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Machine {
+    os: &'static str,
+    arch: &'static str,
+    kernel: Option<String>,
+    cpu: Option<String>,
+    logical_cpus: Option<usize>,
+}
+
+impl Identity {
+    /// Reads the model and the program's own file once, to hash them.
+    pub fn new(file: &ModelFile, architecture: &'static str) -> Self {
+        let program = own_hash();
+        Self {
+            program: Program {
+                name: env!("CARGO_PKG_NAME"),
+                version: env!("CARGO_PKG_VERSION"),
+                sha256_unavailable: program.as_ref().err().map(ToString::to_string),
+                sha256: program.ok(),
+                debug: cfg!(debug_assertions),
+            },
+            model: ModelIdentity {
+                name: file.name().to_owned(),
+                architecture,
+                bytes: file.bytes().len(),
+                sha256: hex(Sha256::digest(file.bytes())),
+            },
+            machine: Machine {
+                os: std::env::consts::OS,
+                arch: std::env::consts::ARCH,
+                kernel: first_line("/proc/sys/kernel/osrelease"),
+                cpu: cpu(),
+                logical_cpus: std::thread::available_parallelism().ok().map(usize::from),
+            },
+        }
+    }
+}
+
+fn own_hash() -> Result<String, GgufError> {
+    let program = Mapping::open(&std::env::current_exe()?)?;
+    Ok(hex(Sha256::digest(&*program)))
+}
+
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    let bytes = bytes.as_ref().iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().next().map(str::to_owned)
+}
+
+/// As Linux names it.
+fn cpu() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(": ").map(|(_, name)| name.to_owned())
+}

@@ -1,0 +1,150 @@
+//! The values of all traced tensors, as one `.safetensors` file.
+
+use super::collect::Measured;
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes of values that are written at most; tensors after that are dropped and counted.
+pub(super) const MAX_BYTES: u64 = 4 << 30;
+
+/// What was written.
+#[derive(Clone, Debug, Serialize)]
+pub struct PayloadFile {
+    /// The file's name; it lies beside the trace.
+    pub file: String,
+    /// Its tensors.
+    pub tensors: usize,
+    /// Bytes of values.
+    pub bytes: u64,
+}
+
+/// Values on their way to the file. They go to a temporary file, as the header before them can only
+/// be written when all are known.
+#[derive(Debug)]
+pub(super) struct Payload {
+    path: PathBuf,
+    data: Temporary,
+    out: BufWriter<File>,
+    /// Names with their shapes and places.
+    header: serde_json::Map<String, serde_json::Value>,
+    bytes: u64,
+}
+
+impl Payload {
+    /// For the values that belong to the trace at `output`: the same name, ending in
+    /// `.safetensors`.
+    pub(super) fn beside(output: &Path) -> io::Result<Self> {
+        let path = output.with_extension("safetensors");
+        let data = Temporary::beside(&path, "values");
+        let out = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&data.0)?;
+        Ok(Self {
+            path,
+            data,
+            out: BufWriter::new(out),
+            header: serde_json::Map::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Writes one tensor; `false` if there is no room for it.
+    pub(super) fn write(&mut self, measured: &Measured, values: &[f32]) -> io::Result<bool> {
+        let bytes = bytemuck::cast_slice::<f32, u8>(values);
+        let end = self.bytes + bytes.len() as u64;
+        if end > MAX_BYTES {
+            return Ok(false);
+        }
+        // The format is little-endian, as is every machine that this runs on today.
+        const { assert!(cfg!(target_endian = "little")) };
+        self.out.write_all(bytes)?;
+        let place = serde_json::json!({
+            "dtype": "F32",
+            "shape": measured.shape,
+            "data_offsets": [self.bytes, end],
+        });
+        self.header.insert(name(measured), place);
+        self.bytes = end;
+        Ok(true)
+    }
+
+    /// Puts header and values together under the final name.
+    pub(super) fn finish(self) -> io::Result<PayloadFile> {
+        let mut data = self.out.into_inner().map_err(|error| error.into_error())?;
+        data.rewind()?;
+        let mut header = serde_json::to_vec(&self.header)?;
+        // Values start at a multiple of 8: the format's advice for mapped files.
+        header.resize(header.len().next_multiple_of(8), b' ');
+        write_whole(&self.path, |out| {
+            out.write_all(&(header.len() as u64).to_le_bytes())?;
+            out.write_all(&header)?;
+            let copied = io::copy(&mut (&mut data).take(self.bytes), out)?;
+            debug_assert_eq!(copied, self.bytes);
+            Ok(())
+        })?;
+        drop(self.data);
+        let file = self.path.file_name().unwrap_or_default();
+        Ok(PayloadFile {
+            file: file.to_string_lossy().into_owned(),
+            tensors: self.header.len(),
+            bytes: self.bytes,
+        })
+    }
+}
+
+/// `pass0.layer3.q`, `pass0.logits`.
+fn name(measured: &Measured) -> String {
+    let Measured { pass, node, .. } = measured;
+    match measured.layer {
+        Some(layer) => format!("pass{pass}.layer{layer}.{node}"),
+        None => format!("pass{pass}.{node}"),
+    }
+}
+
+/// Writes a file that is there as a whole or not at all.
+pub(super) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let temporary = Temporary::beside(path, "part");
+    let file = File::create(&temporary.0)?;
+    let mut out = BufWriter::new(&file);
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    fs::rename(&temporary.0, path)
+}
+
+/// Whether a file can be made at `path`: asked before a run rather than after it.
+pub(super) fn probe(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let temporary = Temporary::beside(path, "probe");
+    File::create(&temporary.0).map(drop)
+}
+
+/// A file that is removed if it is still there when this is dropped.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A name in the same folder that no other process takes.
+    fn beside(path: &Path, what: &str) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let process = std::process::id();
+        Self(path.with_file_name(format!(".{name}.{process}.{what}")))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Not there any more after a rename.
+        let _ = fs::remove_file(&self.0);
+    }
+}
