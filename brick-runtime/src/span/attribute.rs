@@ -2,6 +2,7 @@
 
 use crate::registry::{Backend, BrickInfo, Budget};
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,18 @@ impl From<usize> for Value {
 impl From<f64> for Value {
     fn from(value: f64) -> Value {
         Value::Double(value)
+    }
+}
+
+/// The bare value.
+impl Display for Value {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => f.pad(text),
+            Value::Bool(value) => value.fmt(f),
+            Value::Int(value) => value.fmt(f),
+            Value::Double(value) => value.fmt(f),
+        }
     }
 }
 
