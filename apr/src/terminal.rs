@@ -26,3 +26,14 @@ pub(crate) fn table(header: impl Into<Row>, right: &[usize]) -> Table {
     }
     table
 }
+
+/// Some four significant digits, also of what is very small or large; a dash for what is no number.
+pub(crate) fn number(value: f32) -> String {
+    match value.abs() {
+        v if !v.is_finite() => "–".to_owned(),
+        v if v != 0.0 && !(1e-3..1e5).contains(&v) => format!("{value:.3e}"),
+        v if v >= 1000.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}

@@ -141,6 +141,9 @@ impl Tracer<'_> {
             None => String::new(),
         };
         writeln!(err, "\ntrace: {}, level {}{values}", shown(), asked.level)?;
+        for warning in document.warnings() {
+            writeln!(err, "warning: {warning}")?;
+        }
         writeln!(err, "trace: {cost}")?;
         Ok(())
     }

@@ -10,6 +10,7 @@ mod replay;
 
 use crate::gguf::Gguf;
 use crate::model::{Model, ModelError, Node};
+use crate::terminal::number;
 use crate::trace::NotFinite;
 use brick_kernels::KernelError;
 use brick_runtime::TensorStats;
@@ -151,7 +152,10 @@ impl fmt::Display for Shown<'_> {
         } = self.0;
         match mean.is_nan() {
             true => write!(f, "no finite number")?,
-            false => write!(f, "min {min}, max {max}, mean {mean}, std {std}")?,
+            false => {
+                let [min, max, mean, std] = [min, max, mean, std].map(|v| number(*v));
+                write!(f, "min {min}, max {max}, mean {mean}, std {std}")?
+            }
         }
         if nan_count + inf_count > 0 {
             write!(f, "; {nan_count} NaN, {inf_count} infinite")?;

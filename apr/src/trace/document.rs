@@ -174,6 +174,11 @@ impl<'a> Document<'a> {
         })
     }
 
+    /// What looks wrong.
+    pub fn warnings(&self) -> &[Warning] {
+        self.warnings
+    }
+
     /// The values' file, if there is one.
     pub fn payload(&self) -> Option<&PayloadFile> {
         self.payload.as_ref()

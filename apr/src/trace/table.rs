@@ -3,6 +3,7 @@
 use super::collect::{Collector, FIRST, Measured};
 use super::document::{TotalLine, kernel_launch, totals};
 use crate::model::Node;
+use crate::terminal::number;
 use brick_runtime::BrickProfiler;
 use brick_runtime::trace::{StepFilter, TraceLevel, TraceStep};
 use std::fmt;
@@ -152,23 +153,8 @@ fn layer(layer: Option<usize>) -> String {
     layer.map_or("–".to_owned(), |layer| layer.to_string())
 }
 
-/// Four significant digits, also of what is very small or large.
-fn number(value: f32) -> String {
-    match value.abs() {
-        v if !v.is_finite() => "–".to_owned(),
-        v if v != 0.0 && !(1e-3..1e5).contains(&v) => format!("{value:.3e}"),
-        v if v >= 1000.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
 /// Columns of one width; the first `left` to the left, numbers to the right.
-pub(super) fn aligned(
-    f: &mut fmt::Formatter<'_>,
-    rows: &[Vec<String>],
-    left: usize,
-) -> fmt::Result {
+fn aligned(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>], left: usize) -> fmt::Result {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

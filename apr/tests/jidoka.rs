@@ -1,0 +1,235 @@
+//! Numbers that are NaN or infinite stop a run where they first show, with a diagnosis.
+#![allow(missing_docs)]
+
+mod support;
+
+use apr::gguf::Gguf;
+use apr::jidoka::{self, Diagnosis};
+use apr::model::{Model, ModelError, Session};
+use apr::trace::{Collector, Level};
+use brick_runtime::contract::{self, Policy};
+use brick_runtime::trace::{StepFilter, TraceLevel};
+use serde_json::Value;
+use support::refusal::{apr, patched, with_file};
+use support::writer::patch;
+use support::{json, tiny_llama};
+
+/// What `apr run` says of the tiny llama with a tensor's bytes changed.
+fn stopped(tensor: &str, offset: usize, bytes: &[u8], options: &[&str]) -> String {
+    let file = patched(|layout, all| {
+        let at = layout.tensor(tensor).data_at + offset;
+        patch(all, at, bytes);
+    });
+    with_file(&file, |path| {
+        let args = ["run", "--prompt", "hello world", "--model"];
+        let model = [path.to_str().unwrap()];
+        let output = apr(&[&args[..], &model, options].concat());
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(!told.contains("panicked"), "{told}");
+        told
+    })
+}
+
+fn assert_has(told: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+}
+
+#[test]
+fn a_nan_in_a_norm_is_found_in_the_file() {
+    let nan = f32::NAN.to_le_bytes();
+    let told = stopped("blk.1.attn_norm.weight", 4 * 5, &nan, &[]);
+    assert_has(
+        &told,
+        &[
+            "apr: stopped: brick `RmsNorm` broke its contract `out: no_nan`\n",
+            "\nrun again: step ATTENTION of layer 1, position 0: attn_norm[5] = NaN, in brick RmsNorm\n",
+            "\n  output attn_norm: min ",
+            "; 3 NaN, 0 infinite\n  input layer_output of layer 0: min ",
+            "\n  last good layer: 0\n",
+            "\nlikely cause: weight blk.1.attn_norm.weight holds a NaN or infinite value in row 0, element 5\n",
+        ],
+    );
+    assert_eq!(told.matches("likely cause").count(), 1, "{told}");
+}
+
+/// Layouts as in golden/quant: a scale of the fourth block of row 5 of a Q8_0 matrix.
+#[test]
+fn an_infinite_scale_is_found_in_the_file() {
+    let block = 5 * (256 / 32) + 3;
+    let told = stopped("blk.0.attn_output.weight", 34 * block, &[0x00, 0x7c], &[]);
+    assert_has(
+        &told,
+        &[
+            "step ATTENTION of layer 0, position 0: attn_out[5] = ",
+            ", in brick OutputProjection\n",
+            "\n  input attn_heads: min ",
+            "\n  last good layer: none\n",
+            "weight blk.0.attn_output.weight has a NaN or infinite scale in row 5, block 3\n",
+        ],
+    );
+}
+
+/// Finite weights and inputs whose product is not.
+#[test]
+fn an_overflow_is_told_by_the_weight_that_is_huge() {
+    let huge = 3e38f32.to_le_bytes();
+    let told = stopped("blk.2.ffn_norm.weight", 4 * 9, &huge, &[]);
+    assert_has(
+        &told,
+        &[
+            "step FEED_FORWARD of layer 2, position 1: ffn_norm[9] = inf, in brick RmsNorm\n",
+            "\n  input attn_residual: min -5.6449, max 5.1300, ",
+            "\n  last good layer: 1\n",
+            "\nlikely cause: weight blk.2.ffn_norm.weight reaches 3.0e38\n",
+        ],
+    );
+    assert!(!told.contains("NaN or infinite scale"), "{told}");
+}
+
+/// A token that only the continuation has: the prompt is fine, the position tells.
+#[test]
+fn a_fault_in_a_later_token_has_its_position() {
+    let args = ["run", "--prompt", "hello world", "-n", "1", "--json"];
+    let report: Value = serde_json::from_slice(&apr(&args).stdout).unwrap();
+    let token = report["generated_ids"][0].as_u64().unwrap() as usize;
+    let prompt = report["prompt_ids"].as_array().unwrap();
+    assert!(!prompt.contains(&Value::from(token)));
+    let file = support::open(&tiny_llama());
+    let gguf = Gguf::parse(&file).unwrap();
+    let embedding = gguf.tensor("token_embd.weight").unwrap();
+    let row = embedding.matrix().unwrap().row(token).unwrap().len();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.json");
+    let trace = [
+        "-n",
+        "4",
+        "--trace-level",
+        "layer",
+        "--trace-output",
+        path.to_str().unwrap(),
+    ];
+    // All ones: every scale and every value of the row is NaN, whatever the format.
+    let nan = vec![0xff; row];
+    let told = stopped("token_embd.weight", token * row, &nan, &trace);
+    assert_has(
+        &told,
+        &[
+            "step EMBED, position 3: embedding[",
+            "weight token_embd.weight has a NaN or infinite scale in row ",
+        ],
+    );
+    // What was traced until then is written, and says why it ends.
+    let trace = json(&path);
+    assert!(
+        trace["stopped"]
+            .as_str()
+            .unwrap()
+            .contains("step EMBED, position 3")
+    );
+    assert_eq!(trace["passes"], 2);
+    let last = trace["tensors"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["pass"], &last["tensor"]),
+        (&Value::from(0), &Value::from("logits"))
+    );
+}
+
+/// Where kernels check nothing, the trace's own statistics stop the run at the same place.
+#[test]
+fn a_trace_stops_where_kernels_check_nothing() {
+    let file = patched(|layout, bytes| {
+        let norm = layout.tensor("blk.2.ffn_norm.weight");
+        patch(bytes, norm.data_at + 4, f32::NAN.to_le_bytes());
+    });
+    let (found, again) = with_file(&file, |path| {
+        let mapping = support::open(path);
+        let gguf = Gguf::parse(&mapping).unwrap();
+        let model = Model::load(&gguf).unwrap();
+        contract::set_policy(Policy::Record);
+        let error = error_of(&model, &[1, 2, 3]);
+        assert!(
+            matches!(error.downcast_ref(), Some(ModelError::Halted(_))),
+            "{error}"
+        );
+        let error = jidoka::diagnose(error, &model, &gguf, &[1, 2, 3]);
+        let found = error.downcast::<Diagnosis>().unwrap().to_string();
+        // Other errors stay what they are.
+        let other = jidoka::diagnose(ModelError::EmptyPrompt.into(), &model, &gguf, &[1]);
+        assert!(other.is::<ModelError>());
+        (found, error_of(&model, &[1, 2, 3]))
+    });
+    assert!(
+        found.starts_with("the tensor ffn_norm holds NaN or infinite values\n"),
+        "{found}"
+    );
+    assert_has(
+        &found,
+        &["step FEED_FORWARD of layer 2, position 0: ffn_norm[1] = NaN"],
+    );
+
+    // The same error told of a sound model: nothing to be found there.
+    let mapping = support::open(&tiny_llama());
+    let gguf = Gguf::parse(&mapping).unwrap();
+    let model = Model::load(&gguf).unwrap();
+    let told = jidoka::diagnose(again, &model, &gguf, &[1, 2, 3]);
+    let told = told.downcast::<Diagnosis>().unwrap().to_string();
+    assert_has(
+        &told,
+        &["likely cause: the same 3 tokens, run again, gave finite numbers only: "],
+    );
+}
+
+/// The error of a traced run of `tokens`.
+fn error_of(model: &Model<'_>, tokens: &[u32]) -> anyhow::Error {
+    let asked = Level {
+        level: TraceLevel::Layer,
+        steps: StepFilter::ALL,
+    };
+    let mut collector = Collector::new(asked, None).unwrap();
+    let mut session = Session::new(model, tokens.len()).unwrap();
+    session.observe(&mut collector);
+    session.feed(tokens).unwrap_err().into()
+}
+
+/// Finite and suspicious is a warning, with its threshold, and no stop.
+#[test]
+fn a_magnitude_beyond_f16_is_a_warning() {
+    let file = patched(|layout, bytes| {
+        let norm = layout.tensor("blk.1.attn_norm.weight");
+        patch(bytes, norm.data_at + 4 * 3, 1e7f32.to_le_bytes());
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.json");
+    with_file(&file, |model| {
+        let model = ["--model", model.to_str().unwrap()];
+        let output = ["--trace-output", path.to_str().unwrap()];
+        for output in [&[][..], &output] {
+            let run = [
+                "run",
+                "--prompt",
+                "hello",
+                "-n",
+                "1",
+                "--trace-level",
+                "layer",
+            ];
+            let output = apr(&[&run[..], &model, output].concat());
+            assert!(output.status.success());
+            let told = String::from_utf8(output.stderr).unwrap();
+            let line =
+                "\nwarning: exploding: attn_norm of layer 1, position 0: the largest magnitude is ";
+            assert_eq!(told.matches(line).count(), 1, "{told}");
+            assert!(told.contains(", threshold 65504\n"), "{told}");
+        }
+    });
+    let trace = json(&path);
+    let first = &trace["warnings"][0];
+    assert_eq!(
+        (&first["kind"], &first["layer"]),
+        (&"exploding".into(), &1.into())
+    );
+    assert!(first["value"].as_f64().unwrap() > 65504.0);
+}
