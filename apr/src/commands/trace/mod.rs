@@ -22,7 +22,8 @@ use brick_runtime::trace::MemoryCap;
 use collect::{Collector, Wanted};
 use kv::KvState;
 use report::Report;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -159,19 +160,24 @@ pub fn run(args: &Args) -> Result<()> {
     let reference = reference.transpose()?;
     engine::with(&args.model, &args.threads, |engine| {
         let report = trace(args, engine, reference.as_ref())?;
-        let mut text = Vec::new();
-        match args.format {
-            Format::Human => human::print(&report, &mut text)?,
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut text, &report)?;
-                text.push(b'\n');
-            }
-        }
         match &args.output {
-            Some(path) => write_whole(path, &text),
-            None => Ok(io::stdout().lock().write_all(&text)?),
+            Some(path) => write_whole(path, |out| write(args.format, &report, out)),
+            None => Ok(write(args.format, &report, &mut io::stdout().lock())?),
         }
     })
+}
+
+/// Straight to where it goes: as text, a report is several times its size in memory.
+fn write(format: Format, report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    match format {
+        Format::Human => human::print(report, &mut out)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, report)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()
 }
 
 fn trace<'a>(
@@ -271,15 +277,15 @@ fn one_token_each(engine: &Engine<'_>, texts: &[String]) -> Result<Vec<u32>> {
 }
 
 /// The file is complete or absent: written beside, then renamed.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let in_path = || path.display().to_string();
+fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = PathBuf::from(beside);
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    let written = File::create(&beside).and_then(|mut file| write(&mut file));
+    let written = written.and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         // Nothing to add if this fails too: the first error is the one to tell.
-        let _ = std::fs::remove_file(&beside);
+        let _ = fs::remove_file(&beside);
     }
-    written.with_context(in_path)
+    written.with_context(|| path.display().to_string())
 }
