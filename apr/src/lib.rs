@@ -19,5 +19,6 @@ pub mod progress;
 pub mod terminal;
 pub mod tokenizer;
 pub mod trace;
+mod whole_file;
 
 brick_runtime::bricks!();

@@ -252,6 +252,7 @@ fn a_file_for_the_report() {
     assert!(output.status.success() && output.stdout.is_empty());
     let written: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(written["schema"], "apr.model-trace/1");
+    assert_eq!(written["identity"]["model"]["architecture"], "llama");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 
     let nowhere = dir.path().join("no/such/place.json");

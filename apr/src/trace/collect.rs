@@ -1,8 +1,9 @@
 //! Collecting a trace while a session works.
 
-use super::payload::{self, Payload};
+use super::payload::Payload;
 use super::warnings::{Warning, Warnings};
 use crate::model::{At, Halt, Node, Observer, Outcome, Tensor, View};
+use crate::whole_file::probe;
 use brick_runtime::trace::{StepFilter, TraceLevel, TraceStep};
 use brick_runtime::{Figure, TensorStats};
 use serde::Serialize;
@@ -150,7 +151,7 @@ impl Collector {
     /// # Errors
     /// If no file can be made there.
     pub fn new(asked: Level, output: Option<&Path>) -> std::io::Result<Self> {
-        output.map_or(Ok(()), payload::probe)?;
+        output.map_or(Ok(()), probe)?;
         let payload = match output {
             Some(path) if asked.level >= TraceLevel::Payload => Some(Payload::beside(path)?),
             _ => None,

@@ -2,8 +2,9 @@
 
 use super::collect::{Collector, Cost, Dropped, MAX_STEPS, MAX_TENSORS, Measured, Step};
 use super::identity::Identity;
-use super::payload::{self, PayloadFile, write_whole};
+use super::payload::{self, PayloadFile};
 use super::warnings::Warning;
+use crate::whole_file::write_whole;
 use brick_runtime::trace::{StepFilter, TraceLevel, TraceStep};
 use brick_runtime::{BrickProfiler, Figure, Snapshot};
 use serde::Serialize;

@@ -1,8 +1,9 @@
 //! The values of all traced tensors, as one `.safetensors` file.
 
 use super::collect::Measured;
+use crate::whole_file::{Temporary, write_whole};
 use serde::Serialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -103,48 +104,5 @@ fn name(measured: &Measured) -> String {
     match measured.layer {
         Some(layer) => format!("pass{pass}.layer{layer}.{node}"),
         None => format!("pass{pass}.{node}"),
-    }
-}
-
-/// Writes a file that is there as a whole or not at all.
-pub(super) fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-) -> io::Result<()> {
-    let temporary = Temporary::beside(path, "part");
-    let file = File::create(&temporary.0)?;
-    let mut out = BufWriter::new(&file);
-    write(&mut out)?;
-    out.flush()?;
-    drop(out);
-    fs::rename(&temporary.0, path)
-}
-
-/// Whether a file can be made at `path`: asked before a run rather than after it.
-pub(super) fn probe(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    let temporary = Temporary::beside(path, "probe");
-    File::create(&temporary.0).map(drop)
-}
-
-/// A file that is removed if it is still there when this is dropped.
-#[derive(Debug)]
-struct Temporary(PathBuf);
-
-impl Temporary {
-    /// A name in the same folder that no other process takes.
-    fn beside(path: &Path, what: &str) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let process = std::process::id();
-        Self(path.with_file_name(format!(".{name}.{process}.{what}")))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Not there any more after a rename.
-        let _ = fs::remove_file(&self.0);
     }
 }

@@ -16,16 +16,16 @@ use crate::model::{Generator, Session};
 use crate::model_file::{ModelArg, ModelFile};
 use crate::progress::Progress;
 use crate::tokenizer::EncodeOptions;
+use crate::whole_file::{probe, write_whole};
 use anyhow::{Context, Result, bail};
 use brick_kernels::sampling::{Sampler, SamplerConfig};
 use brick_runtime::trace::MemoryCap;
 use collect::{Collector, Wanted};
 use kv::KvState;
 use report::Report;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 const AFTER_HELP: &str = "\
@@ -154,26 +154,32 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(Command::Diff(args)) = &args.command {
         return diff::run(args);
     }
-    // Before anything takes time: a reference that can't be read is a slip of the finger.
+    // Before anything takes time: a path that can't be read or written is a slip of the finger.
     let reference = args.reference.as_deref();
     let reference = reference.map(|path| ModelFile::open(Some(path)));
     let reference = reference.transpose()?;
+    if let Some(path) = &args.output {
+        probe(path).with_context(|| path.display().to_string())?;
+    }
     engine::with(&args.model, &args.threads, |engine| {
         let report = trace(args, engine, reference.as_ref())?;
         match &args.output {
-            Some(path) => write_whole(path, |out| write(args.format, &report, out)),
-            None => Ok(write(args.format, &report, &mut io::stdout().lock())?),
+            Some(path) => write_whole(path, |out| write(args.format, &report, out))
+                .with_context(|| path.display().to_string()),
+            None => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                Ok(write(args.format, &report, &mut out)?)
+            }
         }
     })
 }
 
 /// Straight to where it goes: as text, a report is several times its size in memory.
 fn write(format: Format, report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
-    let mut out = BufWriter::new(out);
     match format {
-        Format::Human => human::print(report, &mut out)?,
+        Format::Human => human::print(report, out)?,
         Format::Json => {
-            serde_json::to_writer_pretty(&mut out, report)?;
+            serde_json::to_writer_pretty(&mut *out, report)?;
             writeln!(out)?;
         }
     }
@@ -274,18 +280,4 @@ fn one_token_each(engine: &Engine<'_>, texts: &[String]) -> Result<Vec<u32>> {
     known
         .map(|(text, found)| found.map_or_else(|| missing(text), Ok))
         .collect()
-}
-
-/// The file is complete or absent: written beside, then renamed.
-fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let written = File::create(&beside).and_then(|mut file| write(&mut file));
-    let written = written.and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // Nothing to add if this fails too: the first error is the one to tell.
-        let _ = fs::remove_file(&beside);
-    }
-    written.with_context(|| path.display().to_string())
 }

@@ -5,6 +5,7 @@ use super::kv::KvState;
 use super::rounding::RoundingErrors;
 use super::weights::Weights;
 use super::{Args, Engine, Token};
+use crate::trace::Identity;
 use anyhow::Result;
 use brick_runtime::Figure;
 use brick_runtime::trace::MemoryCap;
@@ -51,8 +52,11 @@ const PROVENANCE: [(&str, &str); 7] = [
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a> {
     schema: &'static str,
-    apr_version: &'static str,
+    /// Which program ran which model on which machine.
+    identity: Identity,
+    #[serde(skip)]
     pub(super) model: &'a str,
+    #[serde(skip)]
     pub(super) architecture: &'static str,
     pub(super) threads: usize,
     pub(super) prompt: &'a str,
@@ -129,7 +133,7 @@ impl<'a> Report<'a> {
         let roundings = collector.roundings;
         Ok(Self {
             schema: SCHEMA,
-            apr_version: env!("CARGO_PKG_VERSION"),
+            identity: Identity::new(engine.file, engine.architecture()),
             model: engine.name,
             architecture: engine.architecture(),
             threads: rayon::current_num_threads(),
