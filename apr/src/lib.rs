@@ -10,6 +10,7 @@
 pub mod arch;
 pub mod cli;
 pub mod commands;
+pub mod export;
 pub mod gguf;
 pub mod inspect;
 pub mod jidoka;

@@ -3,6 +3,7 @@
 mod engine;
 pub mod inspect;
 pub mod profile;
+mod record;
 pub mod run;
 mod sampling;
 mod token;

@@ -1,12 +1,14 @@
 //! `apr profile`: where the time of a prompt and of each further token goes.
 
 use super::engine::{self, Engine, ThreadArgs};
+use super::record::{RecordArgs, Recorder};
 use crate::model::{Generator, Session};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
 use crate::terminal::one_line;
 use anyhow::bail;
 use brick_kernels::sampling::{Sampler, SamplerConfig};
+use brick_runtime::timeline::{PathNode, Paths, Timeline, span_scope};
 use brick_runtime::{BrickProfiler, Figure, Snapshot};
 use serde::{Serialize, Serializer};
 use std::io::{self, Write};
@@ -16,6 +18,10 @@ use std::time::{Duration, Instant};
 /// Version of the JSON that `--format json` prints.
 const SCHEMA: &str = "apr.profile/1";
 
+/// The phases, also as spans of the timeline.
+const PREFILL: &str = "prefill";
+const DECODE: &str = "decode";
+
 const AFTER_HELP: &str = "\
 Prefill (reading the prompt, all tokens at once) and decode (one token after the other) are
 reported apart. Shares are of wall-clock time; what no brick covers is left over and shown.
@@ -24,7 +30,9 @@ Sampling is greedy, and goes on where the model would end the text.
 Examples:
   apr profile
   apr profile --model gemma-3-270m-q4_k_m.gguf --tokens 64
-  apr profile --model m.gguf --format json > profile.json";
+  apr profile --model m.gguf --format json > profile.json
+  apr profile --by path                    the same kernel, told apart by what called it
+  apr profile --export flamegraph=profile.svg";
 
 /// Show where the time goes, brick by brick.
 #[derive(Debug, clap::Args)]
@@ -57,6 +65,20 @@ pub struct Args {
     /// What to print: a table for people, or one JSON object (schema "apr.profile/1")
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
+
+    /// What a row is: a brick, or also a path to it. Paths and exports record every call, which costs
+    /// more than counting: the times say so
+    #[arg(long, value_enum, default_value_t = By::Brick)]
+    by: By,
+
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum By {
+    Brick,
+    Path,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -88,6 +110,20 @@ struct Phase {
     /// Share of the wall time that bricks explain.
     coverage: Figure,
     bricks: Snapshot,
+    /// With `--by path`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths: Option<Vec<PathRow>>,
+    #[serde(skip)]
+    table: Option<Paths>,
+}
+
+/// All calls at one path.
+#[derive(Debug, Serialize)]
+struct PathRow {
+    path: String,
+    count: u64,
+    total_ns: Figure,
+    self_ns: Figure,
 }
 
 /// Runs the command.
@@ -100,7 +136,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         bail!("nothing to profile with: apr was {why}; build it with default features");
     }
     engine::with(&args.model, &args.threads, |engine| {
-        let report = measure(args, engine, profiler)?;
+        let recorder = args.record.start(args.by == By::Path)?;
+        let report = measure(args, engine, profiler, recorder)?;
         let mut out = io::stdout().lock();
         match args.format {
             Format::Human => print(&report, &mut out)?,
@@ -117,6 +154,7 @@ fn measure<'a>(
     args: &Args,
     engine: &Engine<'a>,
     profiler: &BrickProfiler,
+    recorder: Recorder,
 ) -> anyhow::Result<Report<'a>> {
     let ids = engine.encode(&args.prompt)?;
     let tokens = args.tokens.get();
@@ -125,26 +163,38 @@ fn measure<'a>(
     let mut session = Session::new(&engine.model, ids.len().saturating_add(longest))?;
 
     let progress = Progress::new("warming up", 0);
+    let span = span_scope("warm-up");
     session.feed(&ids)?;
     decode(engine, &mut session, &ids, args.warmup, || {})?;
     session.clear();
-    drop(progress);
+    drop((span, progress));
 
     let progress = Progress::new("reading the prompt", ids.len());
+    let span = span_scope(PREFILL);
     profiler.reset();
     let clock = Instant::now();
     session.feed_with(&ids, |done| progress.set(done))?;
-    let prefill = Phase::new(profiler, ids.len(), clock.elapsed());
+    let wall = clock.elapsed();
+    drop(span);
+    let mut prefill = Phase::new(profiler, ids.len(), wall);
     drop(progress);
 
     let progress = Progress::new("generating", tokens);
-    let mut clock = Instant::now();
+    let (mut clock, mut span) = (Instant::now(), None);
     decode(engine, &mut session, &ids, tokens, || {
+        span = Some(span_scope(DECODE));
         profiler.reset();
         clock = Instant::now();
     })?;
-    let decode = Phase::new(profiler, tokens, clock.elapsed());
+    let wall = clock.elapsed();
+    drop(span);
+    let mut decode = Phase::new(profiler, tokens, wall);
     drop(progress);
+    let timeline = recorder.finish(&format!("apr profile {}", engine.name))?;
+    if let Some(timeline) = timeline.filter(|_| args.by == By::Path) {
+        prefill.add_paths(&timeline, PREFILL);
+        decode.add_paths(&timeline, DECODE);
+    }
 
     Ok(Report {
         schema: SCHEMA,
@@ -188,7 +238,23 @@ impl Phase {
             },
             coverage: bricks.coverage(wall_ns),
             bricks,
+            paths: None,
+            table: None,
         }
+    }
+
+    /// Of what was in the span `name`.
+    fn add_paths(&mut self, timeline: &Timeline, name: &str) {
+        let paths = timeline.paths().inside(name);
+        let ns = |ns: u64| Figure::Measured(ns as f64);
+        let row = |(index, node): (usize, &PathNode)| PathRow {
+            path: paths.names(index).join(";"),
+            count: node.count,
+            total_ns: ns(node.total_ns),
+            self_ns: ns(node.self_ns),
+        };
+        self.paths = Some(paths.nodes.iter().enumerate().map(row).collect());
+        self.table = Some(paths);
     }
 
     fn print(&self, name: &'static str, out: &mut impl Write) -> io::Result<()> {
@@ -200,7 +266,14 @@ impl Phase {
             1e3 * ms / tokens as f64,
         )?;
         let table = self.bricks.table().share_of(name, self.wall_ns);
-        writeln!(out, "{}", table.per_token(tokens as u64))
+        writeln!(out, "{}", table.per_token(tokens as u64))?;
+        match &self.table {
+            Some(paths) => writeln!(
+                out,
+                "\n{name} by path (times measured, on the thread that runs the model; shares derived)\n{paths}"
+            ),
+            None => Ok(()),
+        }
     }
 }
 
@@ -216,6 +289,6 @@ fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         report.architecture
     )?;
     writeln!(out, "threads  {}", report.threads)?;
-    report.prefill.print("prefill", out)?;
-    report.decode.print("decode", out)
+    report.prefill.print(PREFILL, out)?;
+    report.decode.print(DECODE, out)
 }

@@ -1,6 +1,7 @@
 //! `apr run`: continues a prompt.
 
 use super::engine::{self, Engine, ThreadArgs};
+use super::record::RecordArgs;
 use super::sampling::SamplingArgs;
 use super::token::Token;
 use super::tracing::{TraceArgs, Traced, Tracer};
@@ -11,6 +12,7 @@ use crate::progress::Progress;
 use anyhow::{Result, bail};
 use brick_kernels::sampling::Sampler;
 use brick_runtime::Figure;
+use brick_runtime::timeline::span_scope;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -29,7 +31,8 @@ Examples:
   apr run --prompt 'Once upon a time'
   apr run --model gemma-3-270m-q4_k_m.gguf --prompt '2 + 2 =' --max-tokens 16
   apr run --model m.gguf --prompt hello --temperature 0.8 --top-p 0.9 --seed 7
-  apr run --model m.gguf --prompt hello --top-logits 10 --json")]
+  apr run --model m.gguf --prompt hello --top-logits 10 --json
+  apr run --prompt hello --export chrome=run.json --export flamegraph=run.svg")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArg,
@@ -49,6 +52,8 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    record: RecordArgs,
     // Last: its heading would go on over what follows.
     #[command(flatten)]
     sampling: SamplingArgs,
@@ -100,7 +105,10 @@ struct Timings {
 pub fn run(args: &Args) -> Result<()> {
     let sampler = args.sampling.sampler()?;
     engine::with(&args.model, &args.threads, |engine| {
-        generate(args, engine, sampler)
+        let recorder = args.record.start(false)?;
+        generate(args, engine, sampler)?;
+        recorder.finish(&format!("apr run {}", engine.name))?;
+        Ok(())
     })
 }
 
@@ -110,6 +118,7 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
         bail!("--top-logits is {k}, the vocabulary has {n_vocab} tokens");
     }
     let mut tracer = args.trace.start()?;
+    let _request = span_scope("request");
     let clock = Instant::now();
     let encode = || engine.encode(&args.prompt);
     let ids = match &mut tracer {
@@ -187,10 +196,11 @@ fn continue_prompt(
         tracer.observe(&mut session);
     }
     let progress = Progress::new("reading the prompt", ids.len());
+    let span = span_scope("prefill");
     let clock = Instant::now();
     session.feed_with(ids, |done| progress.set(done))?;
     let prefill = clock.elapsed();
-    drop(progress);
+    drop((span, progress));
     let top_logits = top(engine, session.logits(), args.top_logits)?;
 
     let mut out = Output::new(args.json);
@@ -198,10 +208,11 @@ fn continue_prompt(
     let generator = Generator::new(&mut session, &engine.tokenizer, sampler, ids, max_tokens);
     // Text that comes shows how far it is; JSON comes at the end.
     let progress = (args.json && max_tokens > 0).then(|| Progress::new("generating", max_tokens));
+    let span = span_scope("decode");
     let clock = Instant::now();
     let stop = decode(generator, progress.as_ref(), &mut out, generated_ids)?;
     let time = clock.elapsed();
-    drop(progress);
+    drop((span, progress));
     Ok(Continued {
         stop,
         top_logits,

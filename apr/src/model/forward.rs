@@ -12,6 +12,7 @@ use brick_kernels::projection::{
 use brick_kernels::residual::residual_add;
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::rope_embedding;
+use brick_runtime::timeline::span_scope;
 use brick_runtime::trace::TraceStep;
 use brick_runtime::{layer_scope, position_scope};
 
@@ -51,6 +52,7 @@ impl Session<'_> {
     fn attend(&mut self, index: usize, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
         let (config, rope) = (self.model.config(), self.model.rope(index));
         let (eps, pos, n) = (config.rms_eps, at.first_pos, at.n_tokens);
+        let _span = span_scope("attention");
         self.tap.begin(TraceStep::Attention, at);
 
         let s = &mut self.scratch;
@@ -93,6 +95,7 @@ impl Session<'_> {
     /// `x += post_norm(W_down (activation(W_gate norm(x)) * W_up norm(x)))`
     fn feed_forward(&mut self, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
         let (config, n) = (self.model.config(), at.n_tokens);
+        let _span = span_scope("feed forward");
         self.tap.begin(TraceStep::FeedForward, at);
 
         let s = &mut self.scratch;
@@ -129,6 +132,7 @@ impl Session<'_> {
 
     /// The logits after the last token of the last batch.
     pub(super) fn head(&mut self) -> Result<(), ModelError> {
+        let _span = span_scope("head");
         let model = self.model;
         let at = At {
             layer: None,

@@ -5,6 +5,7 @@ use super::{ModelError, Session};
 use crate::tokenizer::{Tokenizer, Utf8Stream};
 use brick_kernels::sampling::Sampler;
 use brick_runtime::brick;
+use brick_runtime::timeline::span_scope;
 use brick_runtime::trace::TraceStep;
 
 /// Why a generation ended.
@@ -92,6 +93,7 @@ impl<'s, 'm> Generator<'s, 'm> {
         if self.left == 0 {
             return Ok(None);
         }
+        let _step = span_scope("step");
         if let Some(last) = self.last {
             self.session.feed(&[last])?;
         }

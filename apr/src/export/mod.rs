@@ -1,0 +1,157 @@
+//! A run for other programs: `--export KIND=FILE`.
+//!
+//! A file is opened before the run and put in its place after it: it is complete or absent, and a
+//! name that can't be written to is told before anybody waited.
+
+mod file;
+
+pub use file::Pending;
+
+use anyhow::{Context, Result, bail};
+use brick_runtime::timeline::Timeline;
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A form that a run can be written down in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// JSON for Perfetto and chrome://tracing.
+    Chrome,
+    /// Folded stacks: paths and the nanoseconds spent there.
+    Folded,
+    /// An SVG of the paths.
+    Flamegraph,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Chrome, Kind::Folded, Kind::Flamegraph];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Chrome => "chrome",
+            Kind::Folded => "folded",
+            Kind::Flamegraph => "flamegraph",
+        }
+    }
+
+    /// Writes `timeline` of the run called `title`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(self, timeline: &Timeline, title: &str, out: &mut impl Write) -> Result<()> {
+        match self {
+            Kind::Chrome => timeline.write_chrome(title, out)?,
+            Kind::Folded => timeline.paths().write_folded(out)?,
+            Kind::Flamegraph => timeline.paths().write_flamegraph(title, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// `KIND=FILE`: what to write, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    kind: Kind,
+    path: PathBuf,
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Export, String> {
+        let kinds = || Kind::ALL.map(Kind::name).join(", ");
+        let Some((name, path)) = text.split_once('=') else {
+            return Err(format!("not KIND=FILE, KIND being one of {}", kinds()));
+        };
+        let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
+            return Err(format!("no kind {name:?}; there are {}", kinds()));
+        };
+        if path.is_empty() {
+            return Err(format!("no file after {name}="));
+        }
+        let path = path.into();
+        Ok(Export { kind, path })
+    }
+}
+
+impl fmt::Display for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.kind.name(), self.path.display())
+    }
+}
+
+/// The files that a run will be written to.
+#[derive(Debug)]
+pub struct Exports(Vec<(Kind, Pending)>);
+
+impl Exports {
+    /// Opens a file beside each.
+    ///
+    /// # Errors
+    /// If one can't be written to, or is named twice.
+    pub fn open(exports: &[Export]) -> Result<Exports> {
+        let mut open = Vec::new();
+        for (index, export) in exports.iter().enumerate() {
+            if exports[..index]
+                .iter()
+                .any(|other| other.path == export.path)
+            {
+                bail!("--export writes {} twice", export.path.display());
+            }
+            open.push((export.kind, Pending::create(&export.path)?));
+        }
+        Ok(Exports(open))
+    }
+
+    /// Writes all of them.
+    ///
+    /// # Errors
+    /// If a file can't be written; those before it are complete.
+    pub fn write(self, timeline: &Timeline, title: &str) -> Result<()> {
+        for (kind, mut file) in self.0 {
+            let told = told(kind, file.path());
+            kind.write(timeline, title, file.out()).context(told)?;
+            file.complete()?;
+        }
+        Ok(())
+    }
+}
+
+fn told(kind: Kind, path: &Path) -> String {
+    format!("cannot write {}={}", kind.name(), path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_and_a_file() {
+        let export: Export = "chrome=a=b.json".parse().unwrap();
+        assert_eq!(
+            (export.kind, export.path.as_path()),
+            (Kind::Chrome, "a=b.json".as_ref())
+        );
+        assert_eq!(export.to_string(), "chrome=a=b.json");
+        for (wrong, told) in [
+            ("chrome", "not KIND=FILE, KIND being one of chrome, folded"),
+            ("svg=a", "no kind \"svg\"; there are chrome, folded"),
+            ("folded=", "no file after folded="),
+        ] {
+            let error = wrong.parse::<Export>().unwrap_err();
+            assert!(error.starts_with(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn one_file_is_not_written_twice() {
+        let exports = ["chrome=same", "folded=same"].map(|e| e.parse().unwrap());
+        let error = Exports::open(&exports).unwrap_err().to_string();
+        assert_eq!(error, "--export writes same twice");
+    }
+}

@@ -1,0 +1,183 @@
+//! `--export` and `profile --by path` on the built-in model, read back by other parsers.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn apr(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_apr"))
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// What the oracle of the runtime's tests reads in `file`; `None` where there is no Python.
+fn read_back(what: &str, file: &Path) -> Option<Value> {
+    let oracle = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../brick-runtime/tests/oracle/exports.py"
+    );
+    let Ok(output) = Command::new("python3")
+        .args([oracle, what])
+        .arg(file)
+        .output()
+    else {
+        eprintln!("skipped: no python3");
+        return None;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn flag(kind: &str, file: &Path) -> String {
+    format!("{kind}={}", file.display())
+}
+
+#[test]
+fn a_run_is_written_for_other_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let [chrome, folded, svg] =
+        ["run.json", "run.folded", "run.svg"].map(|name| dir.path().join(name));
+    let plain = apr(&["run", "--prompt", "hello", "-n", "3"]);
+    let output = apr(&[
+        "run",
+        "--prompt",
+        "hello",
+        "-n",
+        "3",
+        "--export",
+        &flag("chrome", &chrome),
+        "--export",
+        &flag("folded", &folded),
+        "--export",
+        &flag("flamegraph", &svg),
+    ]);
+    assert_eq!(output.stdout, plain.stdout);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("0 dropped (measured)"), "{told}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 3);
+
+    // Three tokens: the prompt's pass and two more, through each of the layers.
+    let folded = std::fs::read_to_string(folded).unwrap();
+    let deep = "request;decode;step;token;layer;feed forward;DownProjection ";
+    assert!(
+        folded.lines().any(|line| line.starts_with(deep)),
+        "{folded}"
+    );
+    let (Some(chrome), Some(svg)) = (read_back("chrome", &chrome), read_back("flamegraph", &svg))
+    else {
+        return;
+    };
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut folded_ns: u64 = 0;
+    for slice in chrome["slices"].as_array().unwrap() {
+        *counts.entry(slice[3].as_str().unwrap()).or_default() += 1;
+    }
+    for line in folded.lines() {
+        folded_ns += line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    }
+    let layers = counts
+        .keys()
+        .filter(|name| name.starts_with("layer "))
+        .count();
+    assert_eq!((counts["request"], counts["step"]), (1, 3));
+    assert_eq!(counts["DownProjection"], 3 * layers);
+    assert_eq!(counts["LmHead"], 3);
+    // The request covers all that is folded, but what other threads did: here nothing.
+    let request = &chrome["slices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|s| s[3] == "request")
+        .unwrap();
+    assert_eq!(
+        request[2].as_u64().unwrap() - request[1].as_u64().unwrap(),
+        folded_ns
+    );
+    assert!(svg["frames"].as_array().unwrap().len() > 10);
+}
+
+/// One kernel in two places; and what is recorded is what was counted.
+#[test]
+fn profile_tells_a_kernel_apart_by_what_it_is_in() {
+    let output = apr(&[
+        "profile", "--by", "path", "--format", "json", "-n", "4", "--warmup", "1",
+    ]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (phase, below) in [
+        ("prefill", "prefill;token"),
+        ("decode", "decode;step;token"),
+    ] {
+        let phase = &report[phase];
+        let paths = phase["paths"].as_array().unwrap();
+        let at = |path: String| {
+            paths
+                .iter()
+                .find(|row| row["path"] == path.as_str())
+                .cloned()
+        };
+        let norm =
+            |place: &str| at(format!("{below};layer;{place};RmsNorm")).unwrap()["count"].as_u64();
+        assert_eq!(norm("attention"), norm("feed forward"));
+        let mut own: BTreeMap<&str, f64> = BTreeMap::new();
+        for row in paths {
+            let name = row["path"].as_str().unwrap().rsplit(';').next().unwrap();
+            *own.entry(name).or_default() += row["self_ns"]["value"].as_f64().unwrap();
+        }
+        let bricks = phase["bricks"]["bricks"].as_array().unwrap();
+        assert!(bricks.len() > 5);
+        for brick in bricks {
+            let name = brick["brick"]["name"].as_str().unwrap();
+            let counted = brick["self_ns"].as_f64().unwrap();
+            let calls = brick["calls"].as_f64().unwrap();
+            // Events are whole nanoseconds, and the clock's rate is measured anew.
+            let off = (own[name] - counted).abs();
+            assert!(
+                off <= 3.0 * calls + 1e-3 * counted,
+                "{name}: {} and {counted}",
+                own[name]
+            );
+        }
+    }
+    let output = apr(&["profile", "--by", "path", "-n", "2", "--warmup", "1"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("\ndecode by path ("), "{table}");
+}
+
+#[test]
+fn what_cannot_be_written_is_told_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let refuse = |exports: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_apr"));
+        command.args(["run", "--prompt", "x"]);
+        for export in exports {
+            command.args(["--export", export]);
+        }
+        let output = command.output().unwrap();
+        assert!(output.stdout.is_empty());
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, told) = refuse(&["svg=x"]);
+    assert_eq!(code, Some(2));
+    assert!(told.contains("no kind \"svg\"; there are chrome"), "{told}");
+    let (code, told) = refuse(&[&flag("chrome", &dir.path().join("not/there"))]);
+    assert_eq!((code, told.lines().count()), (Some(1), 1), "{told}");
+    assert!(told.starts_with("apr: cannot write "), "{told}");
+    let (code, told) = refuse(&[&flag("folded", dir.path())]);
+    assert_eq!(code, Some(1), "{told}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+}
