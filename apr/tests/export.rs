@@ -155,6 +155,54 @@ fn profile_tells_a_kernel_apart_by_what_it_is_in() {
     assert!(table.contains("\ndecode by path ("), "{table}");
 }
 
+/// The last step: one pass, on one thread, so that all of it is one chain.
+#[test]
+fn a_steps_graph_is_its_one_chain() {
+    let dir = tempfile::tempdir().unwrap();
+    let [dot, text] = ["step.dot", "step.txt"].map(|name| dir.path().join(name));
+    apr(&[
+        "run",
+        "--prompt",
+        "hello",
+        "-n",
+        "3",
+        "--export",
+        &flag("dot", &dot),
+        "--export",
+        &flag("graph", &text),
+    ]);
+    let text = std::fs::read_to_string(text).unwrap();
+    assert!(text.starts_with("apr run built-in"), "{text}");
+    let dot_text = std::fs::read_to_string(&dot).unwrap();
+    let (comment, rest) = dot_text.split_once('\n').unwrap();
+    assert!(comment.ends_with(": its last step"), "{comment}");
+    std::fs::write(&dot, rest).unwrap();
+    let oracle = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../brick-runtime/tests/oracle/graph.py"
+    );
+    let Ok(output) = Command::new("python3").arg(oracle).arg(&dot).output() else {
+        eprintln!("skipped: no python3");
+        return;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let graph: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let slack = graph["slack"].as_array().unwrap();
+    assert!(
+        slack.len() > 30 && slack.iter().all(|ns| ns == 0),
+        "{slack:?}"
+    );
+    let length = format!(
+        "critical path {:.3} µs",
+        graph["length"].as_f64().unwrap() / 1e3
+    );
+    assert!(text.contains(&length), "{text}");
+}
+
 #[test]
 fn what_cannot_be_written_is_told_before_the_run() {
     let dir = tempfile::tempdir().unwrap();

@@ -31,6 +31,7 @@
 //!   says whether it was measured, derived or is unavailable. [`layer_scope`] and [`position_scope`] say
 //!   where the program is.
 //! - [`timeline`] records every call with its true start and end, while asked to.
+//! - [`graph`] says what had to come before what: the critical path, slack, gaps.
 //! - [`contract`] decides what is checked and what follows on a [`Violation`]; [`Check`] makes a
 //!   type checkable.
 //! - [`trace`] looks inside a model: the steps that a layer trace tells of, statistics of what is there.
@@ -44,6 +45,7 @@ pub mod contract;
 mod device;
 mod figure;
 mod gate;
+pub mod graph;
 mod histogram;
 mod parse;
 mod profiler;

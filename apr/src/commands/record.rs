@@ -9,7 +9,8 @@ use std::io::{self, Write};
 #[derive(Debug, clap::Args)]
 pub(super) struct RecordArgs {
     /// Write every call, with its start and end, to FILE; may be given several times. Kinds: chrome
-    /// (JSON for Perfetto), folded (stacks and nanoseconds), flamegraph (SVG)
+    /// (JSON for Perfetto), folded (stacks and nanoseconds), flamegraph (SVG), dot (the last step's graph
+    /// for Graphviz), graph (the same as text: critical path, slack, gaps)
     #[arg(long = "export", value_name = "KIND=FILE")]
     exports: Vec<Export>,
 }

@@ -7,8 +7,10 @@ mod file;
 
 pub use file::Pending;
 
+use crate::terminal::one_line;
 use anyhow::{Context, Result, bail};
-use brick_runtime::timeline::Timeline;
+use brick_runtime::graph::ExecutionGraph;
+use brick_runtime::timeline::{Event, EventKind, Timeline};
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,11 +25,21 @@ pub enum Kind {
     Folded,
     /// An SVG of the paths.
     Flamegraph,
+    /// The execution graph of one step, for Graphviz.
+    Dot,
+    /// The same as text: critical path, slack, gaps.
+    Graph,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Chrome, Kind::Folded, Kind::Flamegraph];
+    pub const ALL: [Kind; 5] = [
+        Kind::Chrome,
+        Kind::Folded,
+        Kind::Flamegraph,
+        Kind::Dot,
+        Kind::Graph,
+    ];
 
     /// The name on the command line.
     #[must_use]
@@ -36,6 +48,8 @@ impl Kind {
             Kind::Chrome => "chrome",
             Kind::Folded => "folded",
             Kind::Flamegraph => "flamegraph",
+            Kind::Dot => "dot",
+            Kind::Graph => "graph",
         }
     }
 
@@ -48,8 +62,28 @@ impl Kind {
             Kind::Chrome => timeline.write_chrome(title, out)?,
             Kind::Folded => timeline.paths().write_folded(out)?,
             Kind::Flamegraph => timeline.paths().write_flamegraph(title, out)?,
+            Kind::Dot => {
+                let (graph, what) = one_step(timeline);
+                writeln!(out, "// {}: {what}", one_line(title))?;
+                graph.write_dot(out)?;
+            }
+            Kind::Graph => {
+                let (graph, what) = one_step(timeline);
+                writeln!(out, "{}: {what}", one_line(title))?;
+                graph.write_text(out)?;
+            }
         }
         Ok(())
+    }
+}
+
+/// The last step of the generation, and that it is that: a whole run makes a graph that nobody can
+/// look at. All of a run that has none.
+fn one_step(timeline: &Timeline) -> (ExecutionGraph, &'static str) {
+    let step = |event: &Event| event.kind == EventKind::Span("step");
+    match timeline.events.iter().rposition(step) {
+        Some(step) => (ExecutionGraph::inside(timeline, step), "its last step"),
+        None => (ExecutionGraph::of(timeline), "all of it"),
     }
 }
 
