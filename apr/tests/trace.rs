@@ -323,6 +323,49 @@ fn two_runs_of_the_same_agree_whatever_the_threads() {
     );
 }
 
+/// One value in the middle of a tensor: too small for the statistics, not for the values.
+#[test]
+fn values_are_compared_where_both_have_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a.json"), dir.path().join("b.json"));
+    let trace = traced(&a, "payload", &[]);
+    traced(&b, "payload", &[]);
+    let agree = String::from_utf8(diff(&a, &b, &[]).stdout).unwrap();
+    assert!(agree.contains("\n144 tensors by every value, "), "{agree}");
+    // Value 100 of the queries of layer 1 in the second pass, by the format's own rules.
+    let values = b.with_extension("safetensors");
+    let mut bytes = std::fs::read(&values).unwrap();
+    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let begin = header["pass1.layer1.q"]["data_offsets"][0]
+        .as_u64()
+        .unwrap() as usize;
+    let at = 8 + header_len + begin + 4 * 100;
+    let value = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    bytes[at..at + 4].copy_from_slice(&(value + 0.1).to_le_bytes());
+    std::fs::write(&values, &bytes).unwrap();
+    let output = diff(&a, &b, &[]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told.starts_with("the traces part at position 3, layer 1, q\n  value [100]: A "),
+        "{told}"
+    );
+    assert!(
+        told.contains("148 tensors and tokens compared, 1 differ\n"),
+        "{told}"
+    );
+    assert_eq!(array(&trace, "tensors").len(), 144);
+
+    std::fs::write(&values, &bytes[..header_len]).unwrap();
+    assert_refused(
+        &diff(&a, &b, &[]),
+        "b.safetensors is no safetensors file of a trace",
+    );
+    std::fs::remove_file(&values).unwrap();
+    assert_refused(&diff(&a, &b, &[]), "b.safetensors: ");
+}
+
 /// A fault in one layer's weights is found there, and nowhere before.
 #[test]
 fn the_first_layer_that_parts_is_found() {

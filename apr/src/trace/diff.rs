@@ -1,6 +1,8 @@
 //! Where two traces part.
 
 use super::document::SCHEMA;
+use super::payload::name;
+use super::values::Values;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -14,6 +16,14 @@ pub struct Recorded {
     steps: Vec<Sampled>,
     tensors: Vec<Tensor>,
     dropped: Dropped,
+    payload: Option<Payload>,
+    #[serde(skip)]
+    values: Option<Values>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Payload {
+    file: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -26,6 +36,7 @@ struct Sampled {
 struct Tensor {
     tensor: String,
     layer: Option<usize>,
+    pass: usize,
     position: usize,
     shape: [usize; 2],
     stats: Stats,
@@ -50,14 +61,14 @@ struct Dropped {
 }
 
 impl Recorded {
-    /// Reads a file that `apr run --trace-output` wrote.
+    /// Reads a file that `apr run --trace-output` wrote, and opens the values beside it if it has some.
     ///
     /// # Errors
     /// If it can't be read, is of another schema, or holds no tensors to compare.
     pub fn read(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
         let text = std::fs::read(path).with_context(name)?;
-        let trace: Self = serde_json::from_slice(&text)
+        let mut trace: Self = serde_json::from_slice(&text)
             .with_context(|| format!("{} is no trace of schema {SCHEMA}", name()))?;
         if trace.schema != SCHEMA {
             bail!(
@@ -71,6 +82,11 @@ impl Recorded {
                 "{} holds no tensor statistics: record it with --trace-level layer",
                 name()
             );
+        }
+        if let Some(payload) = &trace.payload {
+            // A name, not a path: what lies elsewhere does not belong to the trace.
+            let name = Path::new(&payload.file).file_name().unwrap_or_default();
+            trace.values = Some(Values::open(&path.with_file_name(name))?);
         }
         Ok(trace)
     }
@@ -127,6 +143,8 @@ pub struct Comparison {
     /// The largest distance of those within the tolerance.
     nearest: f64,
     incomplete: bool,
+    /// Tensors of which every value was compared.
+    whole: usize,
 }
 
 type Key<'a> = (usize, Option<usize>, &'a str);
@@ -143,6 +161,7 @@ impl Comparison {
             first: None,
             last_same: None,
             nearest: 0.0,
+            whole: 0,
             incomplete: [a, b]
                 .iter()
                 .any(|t| t.dropped.steps + t.dropped.tensors > 0),
@@ -150,23 +169,29 @@ impl Comparison {
         let mut theirs: HashMap<Key<'_>, &Tensor> =
             b.tensors.iter().map(|t| (t.key(), t)).collect();
         let mut tokens_a = a.tokens().peekable();
-        let tokens_b: HashMap<usize, u32> = b.tokens().collect();
+        let mut tokens_b: HashMap<usize, u32> = b.tokens().collect();
         for tensor in &a.tensors {
             // A token at this position was chosen before the pass that reads it.
             while let Some((position, token)) =
                 tokens_a.next_if(|&(position, _)| position <= tensor.position)
             {
-                this.token(position, token, tokens_b.get(&position));
+                this.token(position, token, tokens_b.remove(&position));
             }
             let other = theirs.remove(&tensor.key());
             let parting = match other {
                 None => Some(Parting::Missing { side: Side::B }),
-                Some(other) => this.part(tensor, other),
+                Some(other) => this
+                    .part(tensor, other)
+                    .or_else(|| this.part_within(tensor, (a.values(tensor)?, b.values(other)?))),
             };
             this.add(tensor.place(), parting);
         }
         for (position, token) in tokens_a {
-            this.token(position, token, tokens_b.get(&position));
+            this.token(position, token, tokens_b.remove(&position));
+        }
+        for position in tokens_b.into_keys() {
+            let place = format!("position {position}, SAMPLE");
+            this.add(place, Some(Parting::Missing { side: Side::A }));
         }
         for tensor in b.tensors.iter().filter(|t| theirs.contains_key(&t.key())) {
             this.add(tensor.place(), Some(Parting::Missing { side: Side::A }));
@@ -187,11 +212,11 @@ impl Comparison {
         }
     }
 
-    fn token(&mut self, position: usize, a: u32, b: Option<&u32>) {
+    fn token(&mut self, position: usize, a: u32, b: Option<u32>) {
         let parting = match b {
             // One of the runs was shorter.
             None => Some(Parting::Missing { side: Side::B }),
-            Some(&b) => (a != b).then_some(Parting::Token { a, b }),
+            Some(b) => (a != b).then_some(Parting::Token { a, b }),
         };
         self.add(format!("position {position}, SAMPLE"), parting);
     }
@@ -236,20 +261,62 @@ impl Comparison {
             // Null on both sides: no finite number, which the counts told.
             let (Some(a), Some(b)) = (a, b) else { continue };
             let (a, b) = (f64::from(a), f64::from(b));
-            let off = match (a - b).abs() {
-                0.0 => 0.0,
-                distance => distance / scale,
-            };
-            if off > self.tolerance {
-                return Some(Parting::Value { what, a, b, off });
+            if let Some(parting) = self.compare(a, b, scale, || what) {
+                return Some(parting);
             }
-            self.nearest = self.nearest.max(off);
         }
+        None
+    }
+
+    /// Every value of two tensors of one shape.
+    fn part_within(
+        &mut self,
+        tensor: &Tensor,
+        (a, b): (impl Iterator<Item = f32>, impl Iterator<Item = f32>),
+    ) -> Option<Parting> {
+        self.whole += 1;
+        let scale = tensor.magnitude();
+        for (i, (a, b)) in a.zip(b).enumerate() {
+            // Values that are not finite are compared by their counts.
+            if a.is_finite() && b.is_finite() {
+                let what = || format!("value [{i}]");
+                let parting = self.compare(a.into(), b.into(), scale, what);
+                if parting.is_some() {
+                    return parting;
+                }
+            }
+        }
+        None
+    }
+
+    /// Two numbers of tensors whose largest magnitude is `scale`.
+    fn compare(
+        &mut self,
+        a: f64,
+        b: f64,
+        scale: f64,
+        what: impl FnOnce() -> String,
+    ) -> Option<Parting> {
+        let off = match (a - b).abs() {
+            0.0 => 0.0,
+            distance => distance / scale,
+        };
+        if off > self.tolerance {
+            let what = what();
+            return Some(Parting::Value { what, a, b, off });
+        }
+        self.nearest = self.nearest.max(off);
         None
     }
 }
 
 impl Recorded {
+    /// The values of one of its tensors, if they were written.
+    fn values(&self, tensor: &Tensor) -> Option<impl Iterator<Item = f32>> {
+        let name = name(tensor.pass, tensor.layer, &tensor.tensor);
+        self.values.as_ref()?.get(&name)
+    }
+
     /// Positions and the tokens chosen for them.
     fn tokens(&self) -> impl Iterator<Item = (usize, u32)> {
         let token = |step: &Sampled| step.token.map(|token| (step.position, token));
@@ -296,6 +363,14 @@ impl fmt::Display for Comparison {
             ..
         } = self;
         writeln!(f, "{compared} tensors and tokens compared, {differ} differ")?;
+        let whole = self.whole;
+        match whole {
+            0 => writeln!(f, "by their statistics and first values")?,
+            _ => writeln!(
+                f,
+                "{whole} tensors by every value, others by statistics and first values"
+            )?,
+        }
         if self.incomplete {
             writeln!(
                 f,

@@ -13,6 +13,7 @@ mod document;
 mod identity;
 mod payload;
 mod table;
+mod values;
 mod warnings;
 
 pub use collect::{Collector, Cost, Level, NotFinite};

@@ -69,7 +69,10 @@ impl Payload {
             "shape": measured.shape,
             "data_offsets": [self.bytes, end],
         });
-        self.header.insert(name(measured), place);
+        let Measured {
+            pass, layer, node, ..
+        } = *measured;
+        self.header.insert(name(pass, layer, node.name()), place);
         self.bytes = end;
         Ok(true)
     }
@@ -99,9 +102,8 @@ impl Payload {
 }
 
 /// `pass0.layer3.q`, `pass0.logits`.
-fn name(measured: &Measured) -> String {
-    let Measured { pass, node, .. } = measured;
-    match measured.layer {
+pub(super) fn name(pass: usize, layer: Option<usize>, node: &str) -> String {
+    match layer {
         Some(layer) => format!("pass{pass}.layer{layer}.{node}"),
         None => format!("pass{pass}.{node}"),
     }
