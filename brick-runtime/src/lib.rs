@@ -32,6 +32,7 @@
 //!   where the program is.
 //! - [`timeline`] records every call with its true start and end, while asked to.
 //! - [`graph`] says what had to come before what: the critical path, slack, gaps.
+//! - [`checksum`] says where two runs part.
 //! - [`contract`] decides what is checked and what follows on a [`Violation`]; [`Check`] makes a
 //!   type checkable.
 //! - [`trace`] looks inside a model: the steps that a layer trace tells of, statistics of what is there.
@@ -39,6 +40,7 @@
 //! - [`span`] is the record that leaves the process, [`sink`] where it goes.
 
 mod catalog;
+pub mod checksum;
 mod claim;
 mod compute;
 pub mod contract;
