@@ -36,6 +36,8 @@
 //! - [`contract`] decides what is checked and what follows on a [`Violation`]; [`Check`] makes a
 //!   type checkable.
 //! - [`trace`] looks inside a model: the steps that a layer trace tells of, statistics of what is there.
+//! - [`tracer`] looks closely at the next call of a brick whose timing is off: where its time went,
+//!   system call by system call.
 //! - [`ComputeBrick`] and [`BrickLayer`] are bricks composed at run time.
 //! - [`span`] is the record that leaves the process, [`sink`] where it goes.
 
@@ -60,6 +62,7 @@ mod stats;
 mod table;
 pub mod timeline;
 pub mod trace;
+pub mod tracer;
 
 #[cfg(feature = "visualization")]
 mod clock;
@@ -88,6 +91,7 @@ pub use scope::{
 pub use snapshot::{BUILT_WITHOUT, ProfilerCost, Snapshot};
 pub use stats::{BrickStats, Durations, LayerStats, Percentile};
 pub use table::Table;
+pub use tracer::BrickTracer;
 
 /// What the macros expand to. Not for people: anything here may change in any release.
 #[doc(hidden)]

@@ -6,6 +6,7 @@
 
 mod level;
 pub(crate) mod mode;
+pub(crate) mod pause;
 mod poll;
 mod site;
 mod verdict;

@@ -17,6 +17,8 @@ const EAGER: u8 = 4;
 const NO_COUNTER: u8 = 8;
 /// A timeline is recorded.
 const RECORDING: u8 = 16;
+/// A call is being looked at so closely that no other's time means anything.
+const PAUSED: u8 = 32;
 
 static MODE: AtomicU8 = AtomicU8::new(NEW);
 
@@ -52,6 +54,16 @@ pub(crate) fn enabled() -> bool {
 /// Switches recording on or off, for calls that start from now on.
 pub(crate) fn set_enabled(on: bool) {
     set(DISABLED, !on);
+}
+
+/// Switches the pause on or off, for calls that start from now on.
+pub(super) fn set_paused(on: bool) {
+    set(PAUSED, on);
+}
+
+/// Whether there is a pause.
+pub(super) fn paused() -> bool {
+    get() & PAUSED != 0
 }
 
 /// Whether every brick waits for the device.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use super::mode;
+use super::{mode, pause};
 use crate::claim;
 use crate::registry::BrickInfo;
 use crate::slab::meta;
@@ -107,6 +107,10 @@ impl Site {
 
     fn look(&'static self) -> Option<(&'static Slab, u16, u16)> {
         if !mode::enabled() {
+            return None;
+        }
+        if mode::paused() {
+            pause::count();
             return None;
         }
         let (slab, index) = match slab::claimed(self.info(), self.index.load(Relaxed)) {

@@ -1,0 +1,288 @@
+//! From what was seen to where the time went: the tracer's own time taken out.
+
+use std::collections::BTreeMap;
+
+use super::recorder::{Recording, Seen};
+use super::threads;
+use crate::figure::Figure;
+use crate::tracer::breakdown::{
+    BackendProblem, SyscallBreakdown, SyscallCategory, SyscallUsage, ThreadSyscalls, TraceBackend,
+};
+
+/// What observing one system call adds, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Between the call's two events.
+    inside: f64,
+    /// Around them.
+    outside: f64,
+}
+
+impl Cost {
+    /// From one cheap call: `plain` nanoseconds untraced, `traced` traced, of which `floor` were
+    /// seen between its events. All of `plain` is taken to lie between them.
+    pub(super) fn new(plain: f64, traced: f64, floor: f64) -> Cost {
+        let inside = (floor - plain).max(0.0);
+        Cost {
+            inside,
+            outside: (traced - plain - inside).max(0.0),
+        }
+    }
+
+    /// All of it.
+    pub(super) fn total(self) -> f64 {
+        self.inside + self.outside
+    }
+
+    /// Nanoseconds in these calls, without what observing added.
+    fn correct(self, seen: &Seen) -> f64 {
+        (seen.ns as f64 - self.inside * seen.calls as f64).max(0.0)
+    }
+}
+
+/// What is known of a call however it was observed.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) backend: TraceBackend,
+    pub(super) caller: i32,
+    pub(super) wall_ns: f64,
+    pub(super) cpu_ns: f64,
+    pub(super) queue_ns: Option<f64>,
+    /// CPU nanoseconds of every thread meanwhile.
+    pub(super) threads_ns: BTreeMap<i32, u64>,
+    pub(super) passed_over: Vec<BackendProblem>,
+}
+
+const CALIBRATED: &str = "observed times − calibrated cost of observing";
+const NOT_SEEN: &str = "system calls were not observed";
+
+impl Known {
+    /// With what was seen of system calls.
+    pub(super) fn with(self, recording: &Recording, cost: Option<Cost>) -> SyscallBreakdown {
+        let mut breakdown = self.without(NOT_SEEN, partial(recording, cost.is_none()));
+        let Some(cost) = cost else {
+            return breakdown;
+        };
+        let numbers = recording.threads.iter();
+        let mut seen: BTreeMap<i32, BTreeMap<i64, SyscallUsage>> = numbers
+            .map(|(&tid, calls)| {
+                let usage = |(&number, seen): (&i64, &Seen)| (number, usage(seen, cost));
+                (tid, calls.iter().map(usage).collect())
+            })
+            .collect();
+        for thread in &mut breakdown.threads {
+            if let Some(tid) = i32::try_from(thread.tid).ok()
+                && let Some(calls) = seen.remove(&tid)
+            {
+                thread.by_number = calls;
+            }
+        }
+        let ended = seen.into_iter().map(|(tid, by_number)| ThreadSyscalls {
+            tid: tid.unsigned_abs(),
+            name: threads::name(tid),
+            is_caller: tid == self.caller,
+            cpu_us: Figure::unavailable("the thread has ended, or used no CPU"),
+            by_number,
+        });
+        breakdown.threads.extend(ended);
+        breakdown.threads.sort_by_key(|thread| !thread.is_caller);
+        let caller = recording.threads.get(&self.caller);
+        self.account(&mut breakdown, caller, cost);
+        breakdown
+    }
+
+    /// The fields of the calling thread.
+    fn account(
+        &self,
+        breakdown: &mut SyscallBreakdown,
+        caller: Option<&BTreeMap<i64, Seen>>,
+        cost: Cost,
+    ) {
+        let us = |category| {
+            let usage = breakdown.caller().map(|caller| caller.of(category));
+            Figure::Derived {
+                value: usage.unwrap_or_default().us,
+                from: CALIBRATED,
+            }
+        };
+        let [mmap, futex, ioctl, read, write, other] = SyscallCategory::ALL.map(us);
+        breakdown.mmap_us = mmap;
+        breakdown.futex_us = futex;
+        breakdown.ioctl_us = ioctl;
+        breakdown.read_us = read;
+        breakdown.write_us = write;
+        breakdown.other_us = other;
+        let mut all = Seen::default();
+        for seen in caller.into_iter().flat_map(BTreeMap::values) {
+            all.calls += seen.calls;
+            all.ns += seen.ns;
+        }
+        let calls = all.calls as f64;
+        breakdown.compute_us = Figure::Derived {
+            value: (self.wall_ns - all.ns as f64 - cost.outside * calls).max(0.0) / 1e3,
+            from: "wall time − observed system calls − calibrated tracer time",
+        };
+        breakdown.tracer_us = Figure::Derived {
+            value: cost.total() * calls / 1e3,
+            from: "calibrated cost of observing × system calls",
+        };
+        breakdown.resolution_us = Figure::Derived {
+            value: cost.inside / 1e3,
+            from: "a cheap system call, observed − unobserved",
+        };
+    }
+
+    /// With no system call known, because of `why`.
+    pub(super) fn without(&self, why: &'static str, partial: Option<String>) -> SyscallBreakdown {
+        let unknown = || Figure::unavailable(why);
+        let blocked = |queue: f64| (self.wall_ns - self.cpu_ns - queue).max(0.0) / 1e3;
+        const NO_QUEUE: &str = "this kernel does not count it (CONFIG_SCHED_INFO)";
+        SyscallBreakdown {
+            mmap_us: unknown(),
+            futex_us: unknown(),
+            ioctl_us: unknown(),
+            read_us: unknown(),
+            write_us: unknown(),
+            other_us: unknown(),
+            compute_us: unknown(),
+            tracer_us: unknown(),
+            wall_us: Figure::Measured(self.wall_ns / 1e3),
+            cpu_us: Figure::Measured(self.cpu_ns / 1e3),
+            run_queue_us: match self.queue_ns {
+                Some(ns) => Figure::Measured(ns / 1e3),
+                None => Figure::unavailable(NO_QUEUE),
+            },
+            blocked_us: match self.queue_ns {
+                Some(ns) => Figure::Derived {
+                    value: blocked(ns),
+                    from: "wall time − CPU time − run-queue time",
+                },
+                None => Figure::unavailable(NO_QUEUE),
+            },
+            threads: self.on_cpu(),
+            backend: self.backend,
+            resolution_us: unknown(),
+            partial,
+            passed_over: self.passed_over.clone(),
+        }
+    }
+
+    /// The caller, and the threads that used a CPU.
+    fn on_cpu(&self) -> Vec<ThreadSyscalls> {
+        let used = self.threads_ns.iter();
+        let used = used.filter(|&(&tid, &ns)| ns > 0 || tid == self.caller);
+        let thread = |(&tid, &ns): (&i32, &u64)| ThreadSyscalls {
+            tid: tid.unsigned_abs(),
+            name: threads::name(tid),
+            is_caller: tid == self.caller,
+            cpu_us: Figure::Measured(ns as f64 / 1e3),
+            by_number: BTreeMap::new(),
+        };
+        let mut threads: Vec<_> = used.map(thread).collect();
+        threads.sort_by_key(|thread| !thread.is_caller);
+        threads
+    }
+}
+
+fn usage(seen: &Seen, cost: Cost) -> SyscallUsage {
+    SyscallUsage {
+        calls: seen.calls,
+        cut: seen.cut,
+        below_resolution: seen.below,
+        us: cost.correct(seen) / 1e3,
+    }
+}
+
+/// What is missing, in words.
+fn partial(recording: &Recording, uncalibrated: bool) -> Option<String> {
+    let mut missing = Vec::new();
+    match recording.lost {
+        0 => {}
+        u64::MAX => missing.push("the thread that collects events is gone".to_owned()),
+        lost => missing.push(format!(
+            "{lost} events were lost: they came faster than they were collected"
+        )),
+    }
+    if recording.unfollowed > 0 {
+        let n = recording.unfollowed;
+        missing.push(format!(
+            "{n} threads or processes started meanwhile are not in it"
+        ));
+    }
+    if uncalibrated {
+        missing.push("the calibration was not seen".to_owned());
+    }
+    (!missing.is_empty()).then(|| missing.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        Known {
+            backend: TraceBackend::Ptrace,
+            caller: 1,
+            wall_ns: 1_000_000.0,
+            cpu_ns: 400_000.0,
+            queue_ns: Some(100_000.0),
+            threads_ns: BTreeMap::from([(1, 400_000), (2, 0), (3, 50_000)]),
+            passed_over: Vec::new(),
+        }
+    }
+
+    fn value(figure: &Figure) -> f64 {
+        figure.value().expect("known")
+    }
+
+    /// By hand: a call of 200 ns took 9200 ns traced, of which 7200 between its events. So
+    /// observing adds 7 µs inside and 2 µs around. Ten reads seen as 300 µs were 230 µs; of 1000 µs,
+    /// 300 and 10 × 2 are not the program's computing.
+    #[test]
+    fn tracer_time_is_in_nothing_but_its_own_figure() {
+        let cost = Cost::new(200.0, 9200.0, 7200.0);
+        assert_eq!((cost.inside, cost.outside), (7000.0, 2000.0));
+        let reads = Seen {
+            calls: 10,
+            cut: 0,
+            below: 0,
+            ns: 300_000,
+        };
+        let recording = Recording {
+            threads: BTreeMap::from([(1, BTreeMap::from([(libc::SYS_read, reads)]))]),
+            ..Recording::default()
+        };
+        let breakdown = known().with(&recording, Some(cost));
+        assert_eq!(value(&breakdown.read_us), 230.0);
+        assert_eq!(value(&breakdown.futex_us), 0.0);
+        assert_eq!(value(&breakdown.compute_us), 680.0);
+        assert_eq!(value(&breakdown.tracer_us), 90.0);
+        assert_eq!(value(&breakdown.resolution_us), 7.0);
+        assert_eq!(value(&breakdown.blocked_us), 500.0);
+        // 680 + 230 + 90: the parts are the whole.
+        assert_eq!(value(&breakdown.wall_us), 1000.0);
+        assert_eq!(value(&breakdown.syscall_share()), 230.0 / 910.0);
+        assert_eq!(breakdown.partial, None);
+        let tids: Vec<u32> = breakdown.threads.iter().map(|t| t.tid).collect();
+        assert_eq!(tids, [1, 3]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_zero() {
+        let breakdown = known().without("not looked at", None);
+        for category in SyscallCategory::ALL {
+            assert_eq!(breakdown.us(category).value(), None);
+        }
+        assert_eq!(breakdown.compute_us.value(), None);
+        assert_eq!(breakdown.syscall_share().value(), None);
+        let lost = Recording {
+            lost: 7,
+            unfollowed: 2,
+            ..Recording::default()
+        };
+        let partial = known().with(&lost, None).partial.unwrap();
+        assert!(partial.starts_with("7 events were lost"), "{partial}");
+        assert!(partial.contains("2 threads or processes"), "{partial}");
+        assert!(partial.contains("calibration"), "{partial}");
+    }
+}
