@@ -291,7 +291,8 @@ fn differ(
         Some(tolerance) => {
             let relative = ours.sketch.distance(&theirs.sketch);
             // NaN (a reference of zeroes and squares that overflow) is not within it either.
-            (!(relative <= tolerance)).then_some(Difference::Distance { relative })
+            let apart = relative.is_nan() || relative > tolerance;
+            apart.then_some(Difference::Distance { relative })
         }
     }
 }

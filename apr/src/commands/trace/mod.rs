@@ -1,5 +1,6 @@
 //! `apr trace`: what goes on inside a model while it reads a prompt and continues it.
 
+mod checksum;
 mod collect;
 mod diff;
 mod human;
@@ -109,10 +110,11 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-/// What to do with traces that were written.
+/// What else there is.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Diff(diff::Args),
+    Checksum(checksum::Args),
 }
 
 /// What to look at.
@@ -151,8 +153,10 @@ enum Format {
 /// # Errors
 /// Whatever is wrong with the arguments, a file or the model.
 pub fn run(args: &Args) -> Result<()> {
-    if let Some(Command::Diff(args)) = &args.command {
-        return diff::run(args);
+    match &args.command {
+        Some(Command::Diff(args)) => return diff::run(args),
+        Some(Command::Checksum(args)) => return checksum::run(args),
+        None => {}
     }
     // Before anything takes time: a path that can't be read or written is a slip of the finger.
     let reference = args.reference.as_deref();
