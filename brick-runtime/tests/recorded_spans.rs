@@ -56,21 +56,20 @@ fn timeline() -> Timeline {
             Thread::default(),
         ],
         events,
-        dropped: 0,
+        dropped: 3,
         ns_per_event: Figure::unavailable("made by hand"),
     }
 }
 
 #[test]
 fn as_worked_out_on_paper() {
-    let timeline = timeline();
     let caller: TraceContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         .parse()
         .unwrap();
     let clock = LamportClock::new();
     clock.receive(41);
     let root = SpanRecord::root("request", 0, 0, Resource::detect("by-hand")).in_context(&caller);
-    let spans = RecordedSpans::new(&timeline, root, &clock).with(
+    let spans = RecordedSpans::new(timeline(), root, &clock).with(
         "token",
         Attributes::new().and("gen_ai.operation.name", "text_completion"),
     );
@@ -123,9 +122,8 @@ fn as_worked_out_on_paper() {
 
 #[test]
 fn what_is_said_of_a_brick_and_of_nothing_else() {
-    let timeline = timeline();
     let root = SpanRecord::root("request", 0, 0, Resource::default());
-    let spans = RecordedSpans::new(&timeline, root, &LamportClock::new()).with(
+    let spans = RecordedSpans::new(timeline(), root, &LamportClock::new()).with(
         "token",
         Attributes::new().and("gen_ai.operation.name", "text_completion"),
     );

@@ -1,5 +1,6 @@
 //! One file for each command: its arguments and what it does with them.
 
+mod collector;
 mod engine;
 pub mod inspect;
 pub mod profile;

@@ -1,7 +1,8 @@
 //! `apr profile`: where the time of a prompt and of each further token goes.
 
+use super::collector::Generated;
 use super::engine::{self, Engine, ThreadArgs};
-use super::record::{RecordArgs, Recorder};
+use super::record::{RecordArgs, Recorded, Recorder};
 use crate::model::{Generator, Session};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
@@ -137,7 +138,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     engine::with(&args.model, &args.threads, |engine| {
         let recorder = args.record.start(args.by == By::Path)?;
-        let report = measure(args, engine, profiler, recorder)?;
+        let (report, recorded) = measure(args, engine, profiler, recorder)?;
         let mut out = io::stdout().lock();
         match args.format {
             Format::Human => print(&report, &mut out)?,
@@ -146,7 +147,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 writeln!(out)?;
             }
         }
-        Ok(())
+        drop(out);
+        recorded.map_or(Ok(()), Recorded::send)
     })
 }
 
@@ -155,7 +157,7 @@ fn measure<'a>(
     engine: &Engine<'a>,
     profiler: &BrickProfiler,
     recorder: Recorder,
-) -> anyhow::Result<Report<'a>> {
+) -> anyhow::Result<(Report<'a>, Option<Recorded>)> {
     let ids = engine.encode(&args.prompt)?;
     let tokens = args.tokens.get();
     // The first token follows from the prompt alone; each measured one takes a forward pass.
@@ -190,13 +192,19 @@ fn measure<'a>(
     drop(span);
     let mut decode = Phase::new(profiler, tokens, wall);
     drop(progress);
-    let timeline = recorder.finish(&format!("apr profile {}", engine.name))?;
-    if let Some(timeline) = timeline.filter(|_| args.by == By::Path) {
-        prefill.add_paths(&timeline, PREFILL);
-        decode.add_paths(&timeline, DECODE);
+    let recorded = recorder.finish(&Generated {
+        command: "apr profile",
+        model: engine.name,
+        // Warm-up and measured, each with the token that follows from the prompt.
+        input_tokens: 2 * ids.len(),
+        output_tokens: args.warmup + tokens + 2,
+    })?;
+    if let Some(recorded) = recorded.as_ref().filter(|_| args.by == By::Path) {
+        prefill.add_paths(recorded.timeline(), PREFILL);
+        decode.add_paths(recorded.timeline(), DECODE);
     }
 
-    Ok(Report {
+    let report = Report {
         schema: SCHEMA,
         model: engine.name,
         architecture: engine.architecture(),
@@ -204,7 +212,8 @@ fn measure<'a>(
         warmup_tokens: args.warmup,
         prefill,
         decode,
-    })
+    };
+    Ok((report, recorded))
 }
 
 /// Generates one token, calls `started`, and generates `n` more.

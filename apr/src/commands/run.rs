@@ -1,7 +1,8 @@
 //! `apr run`: continues a prompt.
 
+use super::collector::Generated;
 use super::engine::{self, Engine, ThreadArgs};
-use super::record::RecordArgs;
+use super::record::{RecordArgs, Recorded};
 use super::sampling::SamplingArgs;
 use super::token::Token;
 use super::tracing::{TraceArgs, Traced, Tracer};
@@ -106,13 +107,19 @@ pub fn run(args: &Args) -> Result<()> {
     let sampler = args.sampling.sampler()?;
     engine::with(&args.model, &args.threads, |engine| {
         let recorder = args.record.start(false)?;
-        generate(args, engine, sampler)?;
-        recorder.finish(&format!("apr run {}", engine.name))?;
-        Ok(())
+        let (input_tokens, output_tokens) = generate(args, engine, sampler)?;
+        let recorded = recorder.finish(&Generated {
+            command: "apr run",
+            model: engine.name,
+            input_tokens,
+            output_tokens,
+        })?;
+        recorded.map_or(Ok(()), Recorded::send)
     })
 }
 
-fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
+/// Tokens that were read, and that were generated.
+fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<(usize, usize)> {
     let (k, n_vocab) = (args.top_logits, engine.model.n_vocab());
     if k > n_vocab {
         bail!("--top-logits is {k}, the vocabulary has {n_vocab} tokens");
@@ -145,7 +152,7 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
     });
     match continued {
         Ok(c) => {
-            let prefill = (ids.len(), c.prefill);
+            let (prefill, tokens) = ((ids.len(), c.prefill), (ids.len(), generated_ids.len()));
             let report = Report {
                 schema: SCHEMA,
                 model: engine.name,
@@ -160,7 +167,8 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
                 timings: Timings::new(engine, tokenize, prefill, c.decode),
             };
             c.out.finish(&report)?;
-            tracer.map_or(Ok(()), |tracer| tracer.finish(&traced, None))
+            tracer.map_or(Ok(()), |tracer| tracer.finish(&traced, None))?;
+            Ok(tokens)
         }
         Err(error) => {
             // What was traced until then is worth as much as the diagnosis.

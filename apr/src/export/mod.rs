@@ -10,6 +10,8 @@ pub use file::Pending;
 use crate::terminal::one_line;
 use anyhow::{Context, Result, bail};
 use brick_runtime::graph::ExecutionGraph;
+use brick_runtime::sink::parquet;
+use brick_runtime::span::RecordedSpans;
 use brick_runtime::timeline::{Event, EventKind, Timeline};
 use std::fmt;
 use std::io::Write;
@@ -29,16 +31,19 @@ pub enum Kind {
     Dot,
     /// The same as text: critical path, slack, gaps.
     Graph,
+    /// A table with a row per span.
+    Parquet,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [Kind; 6] = [
         Kind::Chrome,
         Kind::Folded,
         Kind::Flamegraph,
         Kind::Dot,
         Kind::Graph,
+        Kind::Parquet,
     ];
 
     /// The name on the command line.
@@ -50,14 +55,21 @@ impl Kind {
             Kind::Flamegraph => "flamegraph",
             Kind::Dot => "dot",
             Kind::Graph => "graph",
+            Kind::Parquet => "parquet",
         }
     }
 
-    /// Writes `timeline` of the run called `title`.
+    /// Writes what was recorded of the run called `title`.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(self, timeline: &Timeline, title: &str, out: &mut impl Write) -> Result<()> {
+    pub fn write(
+        self,
+        spans: &RecordedSpans,
+        title: &str,
+        out: &mut (impl Write + Send),
+    ) -> Result<()> {
+        let timeline = spans.timeline();
         match self {
             Kind::Chrome => timeline.write_chrome(title, out)?,
             Kind::Folded => timeline.paths().write_folded(out)?,
@@ -71,6 +83,9 @@ impl Kind {
                 let (graph, what) = one_step(timeline);
                 writeln!(out, "{}: {what}", one_line(title))?;
                 graph.write_text(out)?;
+            }
+            Kind::Parquet => {
+                parquet::write_spans(out, spans.iter())?;
             }
         }
         Ok(())
@@ -146,10 +161,10 @@ impl Exports {
     ///
     /// # Errors
     /// If a file can't be written; those before it are complete.
-    pub fn write(self, timeline: &Timeline, title: &str) -> Result<()> {
+    pub fn write(self, spans: &RecordedSpans, title: &str) -> Result<()> {
         for (kind, mut file) in self.0 {
             let told = told(kind, file.path());
-            kind.write(timeline, title, file.out()).context(told)?;
+            kind.write(spans, title, file.out()).context(told)?;
             file.complete()?;
         }
         Ok(())

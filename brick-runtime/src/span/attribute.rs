@@ -210,6 +210,10 @@ pub mod keys {
     pub const BRICK_LAYER: &str = "brick.layer";
     /// The position (of a token in its sequence) that the call was for, from 0.
     pub const BRICK_POSITION: &str = "brick.position";
+    /// Calls and scopes that the recording had no room for.
+    pub const RECORDING_DROPPED: &str = "brick.recording.dropped";
+    /// What a recorded call cost, in nanoseconds.
+    pub const RECORDING_NS: &str = "brick.recording.ns_per_event";
     /// The record's logical clock.
     pub const LOGICAL_CLOCK: &str = "brick.logical_clock";
 }

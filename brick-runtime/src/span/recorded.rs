@@ -15,8 +15,8 @@ use std::collections::HashMap;
 /// for. A span's parent is what was open on its thread. What has none, such as the work of a pool's
 /// thread, is a child of the root: that it happened meanwhile is all that is known.
 #[derive(Debug)]
-pub struct RecordedSpans<'t> {
-    timeline: &'t Timeline,
+pub struct RecordedSpans {
+    timeline: Timeline,
     root: SpanRecord,
     /// Of each event.
     ids: Vec<SpanId>,
@@ -27,11 +27,12 @@ pub struct RecordedSpans<'t> {
     attributes: HashMap<&'static str, Attributes>,
 }
 
-impl<'t> RecordedSpans<'t> {
+impl RecordedSpans {
     /// The spans of `timeline`, part of `root`: its times become those of the whole recording, and
-    /// its process, resource and trace are those of all. `clock` ticks at each span's end.
+    /// its process, resource and trace are those of all. What the recording cost and dropped is said
+    /// there. `clock` ticks at each span's end.
     #[must_use]
-    pub fn new(timeline: &'t Timeline, root: SpanRecord, clock: &LamportClock) -> Self {
+    pub fn new(timeline: Timeline, root: SpanRecord, clock: &LamportClock) -> Self {
         let events = &timeline.events;
         let mut order: Vec<usize> = (0..events.len()).collect();
         // Of two that ended together the inner one ended first, and it has the larger index.
@@ -44,6 +45,11 @@ impl<'t> RecordedSpans<'t> {
             logical_clock: Some(clock.tick()),
             ..root
         };
+        let root = root.with(
+            Attributes::new()
+                .and(keys::RECORDING_DROPPED, timeline.dropped)
+                .and_if(keys::RECORDING_NS, timeline.ns_per_event.value()),
+        );
         RecordedSpans {
             ids: events.iter().map(|_| SpanId::random()).collect(),
             attributes: HashMap::new(),
@@ -71,6 +77,12 @@ impl<'t> RecordedSpans<'t> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
 
     /// The span that the others are part of.

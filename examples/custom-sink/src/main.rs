@@ -81,7 +81,7 @@ fn main() -> io::Result<()> {
     let timeline = recording.stop();
 
     let root = SpanRecord::root("custom-sink", 0, 0, Resource::detect("custom-sink"));
-    let spans = RecordedSpans::new(&timeline, root, &LamportClock::new());
+    let spans = RecordedSpans::new(timeline, root, &LamportClock::new());
     let exporter = Exporter::start(Logfmt { asked: 0 }, Limits::default())?;
     let patience = Duration::from_secs(5);
     exporter.offer_all(spans.iter(), patience);

@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         root = root.in_context(&caller);
     }
     let model = Attributes::new().and(keys::GEN_AI_OPERATION, "text_completion");
-    let spans = RecordedSpans::new(&timeline, root, &LamportClock::new())
+    let spans = RecordedSpans::new(timeline, root, &LamportClock::new())
         .with("request", model.clone())
         .with("token", model);
 

@@ -1,0 +1,139 @@
+//! A run as spans, and the collector that they are sent to.
+
+use anyhow::{Context, Result};
+use brick_runtime::sink::otlp::{Endpoint, Otlp};
+use brick_runtime::sink::{ExportReport, Exporter, Limits};
+use brick_runtime::span::{
+    Attributes, LamportClock, RecordedSpans, Resource, SpanRecord, TraceContext, keys,
+};
+use brick_runtime::timeline::Timeline;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// What sending may take after the run, all in all.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// `--otlp-endpoint`.
+#[derive(Debug, clap::Args)]
+pub(super) struct CollectorArgs {
+    /// Send every call as a span to an OpenTelemetry collector when the run is over, for up to 5 s:
+    /// http://HOST:4317 (gRPC) or http://HOST:4318 (HTTP). TRACEPARENT, if set, names the caller
+    #[arg(long, value_name = "URL", value_parser = Endpoint::from_url)]
+    otlp_endpoint: Option<Endpoint>,
+}
+
+/// A collector.
+#[derive(Debug)]
+pub(super) struct Collector {
+    endpoint: Endpoint,
+    exporter: Exporter,
+}
+
+impl CollectorArgs {
+    /// Gets ready to send, if that is asked for, and `caller`, who started this process, would have it.
+    ///
+    /// # Errors
+    /// If the system gives no thread or socket queue.
+    pub(super) fn start(&self, caller: Option<&TraceContext>) -> Result<Option<Collector>> {
+        let Some(endpoint) = &self.otlp_endpoint else {
+            return Ok(None);
+        };
+        // As OpenTelemetry's default sampler decides: the caller's own spans are not there either.
+        if caller.is_some_and(|caller| !caller.flags.sampled()) {
+            writeln!(
+                io::stderr(),
+                "spans: none sent, for the caller's trace is not sampled (TRACEPARENT)"
+            )?;
+            return Ok(None);
+        }
+        let to = || format!("cannot send to {endpoint}");
+        let sink = Otlp::new(endpoint).with_context(to)?;
+        let exporter = Exporter::start(sink, Limits::default()).with_context(to)?;
+        let endpoint = endpoint.clone();
+        Ok(Some(Collector { endpoint, exporter }))
+    }
+}
+
+impl Collector {
+    /// Sends the spans, and says on standard error what became of them. A collector that is away
+    /// makes no run fail.
+    ///
+    /// # Errors
+    /// If nobody can be told.
+    pub(super) fn send(self, spans: &RecordedSpans) -> io::Result<()> {
+        let Collector { endpoint, exporter } = self;
+        let clock = Instant::now();
+        exporter.offer_all(spans.iter(), PATIENCE);
+        let report = exporter.finish(PATIENCE.saturating_sub(clock.elapsed()));
+        let took = clock.elapsed();
+        writeln!(io::stderr(), "{}", told(&endpoint, spans, &report, took))
+    }
+}
+
+/// One line, or two where something went wrong.
+fn told(
+    endpoint: &Endpoint,
+    spans: &RecordedSpans,
+    report: &ExportReport,
+    took: Duration,
+) -> String {
+    let mut told = format!(
+        "spans: {} of {} sent to {endpoint}, {} dropped (measured), in {:.1} ms after the run; trace {}",
+        report.sent,
+        spans.len(),
+        report.dropped(),
+        took.as_secs_f64() * 1e3,
+        spans.root().trace_id,
+    );
+    if let Some(error) = &report.last_error {
+        told += &format!(
+            "\nspans: {} attempts failed, the last: {error}",
+            report.failures
+        );
+    }
+    told
+}
+
+/// Who started this process, by `TRACEPARENT`. One that can't be read is left aside, as W3C Trace
+/// Context demands, and that is said.
+///
+/// # Errors
+/// If nobody can be told.
+pub(super) fn caller() -> io::Result<Option<TraceContext>> {
+    TraceContext::from_env().or_else(|error| {
+        writeln!(io::stderr(), "TRACEPARENT is left aside: {error}")?;
+        Ok(None)
+    })
+}
+
+/// What a command generated, and with which model.
+#[derive(Debug)]
+pub(super) struct Generated<'a> {
+    /// `apr run`, ….
+    pub(super) command: &'static str,
+    /// The model.
+    pub(super) model: &'a str,
+    /// Tokens that were read.
+    pub(super) input_tokens: usize,
+    /// Tokens that were generated.
+    pub(super) output_tokens: usize,
+}
+
+impl Generated<'_> {
+    /// `timeline` as spans, as called by `caller`.
+    pub(super) fn spans(&self, timeline: Timeline, caller: Option<&TraceContext>) -> RecordedSpans {
+        let model = Attributes::new()
+            .and(keys::GEN_AI_OPERATION, "text_completion")
+            .and(keys::GEN_AI_MODEL, self.model.to_owned());
+        let request = model
+            .clone()
+            .and(keys::GEN_AI_INPUT_TOKENS, self.input_tokens)
+            .and(keys::GEN_AI_OUTPUT_TOKENS, self.output_tokens);
+        let root = SpanRecord::root(self.command, 0, 0, Resource::detect("apr")).with(request);
+        let root = match caller {
+            Some(caller) => root.in_context(caller),
+            None => root,
+        };
+        RecordedSpans::new(timeline, root, &LamportClock::new()).with("token", model)
+    }
+}

@@ -1,0 +1,252 @@
+//! `--otlp-endpoint` and `--export parquet=…` on the built-in model, through the real binary.
+#![allow(missing_docs)]
+
+#[path = "../../tests/oracles/mod.rs"]
+mod oracles;
+
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const CALLER: &str = "00f067aa0ba902b7";
+
+/// `apr run` of three tokens, with the arguments and the environment given.
+fn run(args: &[&str], environment: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_apr"))
+        .args(["run", "--prompt", "hello", "-n", "3"])
+        .args(args)
+        .env_remove("TRACEPARENT")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap()
+}
+
+/// Standard error of a run that went well.
+fn told(output: &Output) -> String {
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    told
+}
+
+/// Spans that were recorded: the events, and the root.
+fn recorded(told: &str) -> usize {
+    let (_, rest) = told.split_once("recorded ").expect("it says how many");
+    rest.split(' ').next().unwrap().parse::<usize>().unwrap() + 1
+}
+
+fn received(file: &Path) -> HashMap<String, Value> {
+    let text = fs::read_to_string(file).unwrap();
+    let spans = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let by_id = spans.map(|span| (span["span_id"].as_str().unwrap().to_owned(), span));
+    let by_id: Vec<_> = by_id.collect();
+    let n = by_id.len();
+    let spans = HashMap::from_iter(by_id);
+    assert_eq!(spans.len(), n, "an id twice");
+    spans
+}
+
+fn has(span: &Value, prefix: &str) -> bool {
+    let attributes = span["attributes"].as_object().unwrap();
+    attributes.keys().any(|key| key.starts_with(prefix))
+}
+
+/// The names from the span out to the root.
+fn path<'a>(spans: &'a HashMap<String, Value>, span: &'a Value) -> Vec<&'a str> {
+    let parent = |span: &&'a Value| spans.get(span["parent_span_id"].as_str().unwrap());
+    std::iter::successors(Some(span), parent)
+        .map(|span| span["name"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_run_arrives_with_its_tree_times_and_attributes() {
+    let Some(python) = oracles::python() else {
+        return;
+    };
+    let plain = run(&[], &[]);
+    for (at, protocol) in [(1, "grpc"), (2, "http/protobuf")] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("spans.jsonl");
+        let receiver =
+            oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
+        let port = receiver.first_line.split_whitespace().nth(at).unwrap();
+        let url = format!("http://127.0.0.1:{port}");
+        let traceparent = format!("00-{TRACE}-{CALLER}-01");
+        let output = run(
+            &["--otlp-endpoint", &url],
+            &[
+                ("TRACEPARENT", &traceparent),
+                ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol),
+            ],
+        );
+        let told = told(&output);
+        assert_eq!(output.stdout, plain.stdout);
+        let n = recorded(&told);
+        assert!(
+            told.contains(&format!("spans: {n} of {n} sent to {url}")),
+            "{told}"
+        );
+        assert!(told.contains("0 dropped (measured)") && told.contains(&format!("trace {TRACE}")));
+
+        let spans = received(&file);
+        assert_eq!(spans.len(), n);
+        for span in spans.values() {
+            assert_eq!(span["trace_id"], TRACE);
+            assert_eq!(
+                span["resource"]["service.name"],
+                json!(["string_value", "apr"])
+            );
+            let time = |of: &Value, end: &str| of[end].as_u64().unwrap();
+            match spans.get(span["parent_span_id"].as_str().unwrap()) {
+                Some(parent) => {
+                    let within = time(parent, "start") <= time(span, "start")
+                        && time(span, "end") <= time(parent, "end");
+                    assert!(within, "{span} is not within {parent}");
+                }
+                None => {
+                    assert_eq!(
+                        (&span["name"], &span["parent_span_id"]),
+                        (&json!("apr run"), &json!(CALLER))
+                    );
+                    let attributes = &span["attributes"];
+                    assert_eq!(
+                        attributes["gen_ai.usage.output_tokens"],
+                        json!(["int_value", 3])
+                    );
+                    assert_eq!(
+                        attributes["brick.recording.dropped"],
+                        json!(["int_value", 0])
+                    );
+                }
+            }
+        }
+        let kinds: BTreeSet<String> = spans
+            .values()
+            .filter(|span| has(span, "gen_ai."))
+            .map(|span| {
+                span["name"]
+                    .as_str()
+                    .unwrap()
+                    .split(' ')
+                    .next()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        assert_eq!(
+            Vec::from_iter(kinds),
+            ["apr", "token"],
+            "gen_ai.* is on requests and tokens only"
+        );
+        let bricks = spans.values().filter(|span| has(span, "code."));
+        let paths: BTreeSet<String> = bricks.map(|span| path(&spans, span).join(" < ")).collect();
+        let deep = "DownProjection < feed forward < layer 2 < token";
+        assert!(
+            paths.iter().any(|path| path.starts_with(deep)),
+            "{paths:#?}"
+        );
+        assert!(
+            paths.iter().all(|path| path.ends_with(" < apr run")),
+            "{paths:#?}"
+        );
+    }
+}
+
+/// A collector that is away costs a run its spans, which are counted, and nothing else.
+#[test]
+fn a_dead_collector() {
+    let plain = run(&[], &[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let output = run(&["--otlp-endpoint", &url], &[]);
+    let told = told(&output);
+    assert_eq!(output.stdout, plain.stdout);
+    let n = recorded(&told);
+    assert!(
+        told.contains(&format!(
+            "spans: 0 of {n} sent to {url} (grpc), {n} dropped"
+        )),
+        "{told}"
+    );
+    assert!(told.contains("Connection refused"), "{told}");
+}
+
+#[test]
+fn a_caller_that_is_not_sampled_and_one_that_is_none() {
+    let nowhere = ["--otlp-endpoint", "http://127.0.0.1:9"];
+    let unsampled = format!("00-{TRACE}-{CALLER}-00");
+    let told_unsampled = told(&run(&nowhere, &[("TRACEPARENT", &unsampled)]));
+    assert!(
+        told_unsampled.contains("spans: none sent"),
+        "{told_unsampled}"
+    );
+    assert!(!told_unsampled.contains("recorded"), "{told_unsampled}");
+
+    let wrong = told(&run(&nowhere, &[("TRACEPARENT", "00-abc")]));
+    assert!(
+        wrong.contains("TRACEPARENT is left aside: a traceparent has the form"),
+        "{wrong}"
+    );
+    assert!(!wrong.contains(TRACE), "{wrong}");
+}
+
+#[test]
+fn endpoints_that_are_none() {
+    for (url, why) in [
+        ("localhost:4317", "expected http://HOST:PORT"),
+        ("https://localhost:4317", "TLS is not built in"),
+    ] {
+        let output = run(&["--otlp-endpoint", url], &[]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
+    let output = run(
+        &["--otlp-endpoint", "http://localhost"],
+        &[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")],
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("\"http/json\""));
+}
+
+#[test]
+fn a_run_as_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.parquet");
+    let export = format!("parquet={}", file.display());
+    let output = run(&["--export", &export], &[]);
+    let n = recorded(&told(&output));
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    let Some(python) = oracles::python() else {
+        return;
+    };
+    let rows = oracles::oracle(&python, "parquet_rows.py")
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(
+        rows.status.success(),
+        "{}",
+        String::from_utf8_lossy(&rows.stderr)
+    );
+    let rows = String::from_utf8(rows.stdout).unwrap();
+    let rows: Vec<Value> = rows
+        .lines()
+        .skip(1)
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    assert_eq!(rows.len(), n);
+    let roots: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["parent_span_id"].is_null())
+        .collect();
+    assert_eq!(roots.len(), 1);
+    assert_eq!(roots[0]["attributes_json"]["gen_ai.usage.output_tokens"], 3);
+}
