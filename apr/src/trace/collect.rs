@@ -302,16 +302,16 @@ pub struct NotFinite {
 
 impl Observer for Collector {
     fn begin(&mut self, step: TraceStep, _: At) {
-        let now = self.now();
         if step == TraceStep::Embed {
             self.passes += 1;
         }
-        self.timed(now, |this| this.open.push((0, 0)));
-        // From here on, the time is the step's.
-        let (start, own) = (self.last_ns, self.own_ns);
-        if let Some(open) = self.open.last_mut() {
-            *open = (start, own);
-        }
+        self.hooks += 1;
+        // One clock read, the last thing done: what is before it is not the step's time, and is
+        // counted among the clock reads of the hooks.
+        let own = self.own_ns;
+        let now = self.now();
+        self.first_ns.get_or_insert(now);
+        self.open.push((now, own));
     }
 
     fn end(&mut self, step: TraceStep, at: At, outcome: Outcome<'_>) {
