@@ -1,6 +1,7 @@
 //! Shared by the integration tests.
 #![allow(dead_code, missing_docs, unreachable_pub)] // Each test binary uses a part of it.
 
+pub mod model_trace;
 pub mod refusal;
 pub mod vocabularies;
 pub mod writer;

@@ -1,5 +1,6 @@
 //! Quantisation errors as tables for people.
 
+use super::drift::Drift;
 use super::report::QuantErrors;
 use super::rounding::{InputError, RoundingErrors};
 use super::weights::{GroupError, TensorError, Weights};
@@ -45,6 +46,7 @@ pub(super) fn print(errors: &QuantErrors<'_>, out: &mut impl Write) -> io::Resul
             }
         }
     }
+    drift(&errors.drift, out)?;
     match &errors.activations {
         None => writeln!(
             out,
@@ -73,6 +75,37 @@ fn weights(tensors: &[TensorError<'_>], out: &mut impl Write) -> io::Result<()> 
     }
     writeln!(out, "{}", table.trim_fmt())?;
     more(tensors.len(), out)
+}
+
+/// The activations against the reference's.
+fn drift(drift: &Drift, out: &mut impl Write) -> io::Result<()> {
+    let (position, tensors, by_layer) = match drift {
+        Drift::Unavailable { why, .. } => {
+            return writeln!(out, "\nDrift of the activations: unavailable: {why}");
+        }
+        Drift::Compared {
+            position,
+            tensors,
+            by_layer,
+            ..
+        } => (position, tensors, by_layer),
+    };
+    writeln!(
+        out,
+        "\nDrift of the activations at position {position} from the reference's, derived; the worst first"
+    )?;
+    let header = ["layer", "tensor", "SNR, dB", "mse", "max |error|", "cosine"];
+    let mut table = table(header, &[0, 2, 3, 4, 5]);
+    for tensor in tensors.iter().take(RANKED) {
+        let layer = tensor.layer;
+        let layer = layer.map_or("–".to_owned(), |layer| layer.to_string());
+        let mut row = vec![layer, tensor.tensor.to_owned()];
+        row.extend(error(&tensor.error));
+        table.add_row(row);
+    }
+    writeln!(out, "{}", table.trim_fmt())?;
+    more(tensors.len(), out)?;
+    groups("layer", by_layer, out)
 }
 
 fn groups(by: &str, groups: &[GroupError], out: &mut impl Write) -> io::Result<()> {

@@ -3,6 +3,7 @@
 mod checksum;
 mod collect;
 mod diff;
+mod drift;
 mod human;
 mod human_quant;
 mod kv;
@@ -32,8 +33,8 @@ use std::time::Instant;
 const AFTER_HELP: &str = "\
 Sampling is greedy, and goes on where the model would end the text. The prompt is one pass and each
 further token another; what is shown of a pass is what its last position sees, which decides the next
-token. Weights are compared with a file of the same model in F32, F16 or BF16; without one their
-error is not known, and shown as such.
+token. Weights, and the activations they lead to, are compared with a file of the same model in F32,
+F16 or BF16; without one their error is not known, and shown as such.
 
 Examples:
   apr trace --attention --prompt 'Once upon a time'
@@ -129,7 +130,7 @@ struct Sections {
     #[arg(long)]
     logits: bool,
 
-    /// What quantisation costs: of weights (with --reference) and of activations
+    /// What quantisation costs weights and activations (with --reference), and what rounding to 8 bits would
     #[arg(long)]
     quant_error: bool,
 
@@ -222,10 +223,12 @@ fn trace<'a>(
     let kv = kv.transpose()?;
     drop(session);
     collector.check()?;
-    let weights = args.sections.quant_error;
-    let weights = weights.then(|| weights::errors(engine.gguf, reference));
-    let weights = weights.transpose()?;
-    Report::new(args, engine, (ids, generated), collector, kv, weights, wall)
+    let errors = args.sections.quant_error.then(|| -> Result<_> {
+        let weights = weights::errors(engine.gguf, reference)?;
+        Ok((weights, drift::errors(&engine.model, reference, &ids)?))
+    });
+    let errors = errors.transpose()?;
+    Report::new(args, engine, (ids, generated), collector, kv, errors, wall)
 }
 
 /// Feeds the prompt and chooses `n` tokens; all passes are observed.

@@ -1,6 +1,7 @@
 //! What was recorded, as it is exported.
 
 use super::collect::{Activation, Collector, Pass};
+use super::drift::Drift;
 use super::kv::KvState;
 use super::rounding::RoundingErrors;
 use super::weights::Weights;
@@ -17,7 +18,7 @@ use std::time::Duration;
 const SCHEMA: &str = "apr.model-trace/1";
 
 /// Where the figures of each part come from; those that differ from one to the next say it themselves.
-const PROVENANCE: [(&str, &str); 7] = [
+const PROVENANCE: [(&str, &str); 8] = [
     (
         "passes.attention",
         "derived: softmax of the run's own queries and the keys in its cache, recomputed per head; \
@@ -31,6 +32,11 @@ const PROVENANCE: [(&str, &str); 7] = [
     (
         "quant_error.weights",
         "derived: both files' tensors, dequantised, element by element",
+    ),
+    (
+        "quant_error.drift",
+        "derived: the prompt read again by both models, every tensor of its last position element by \
+         element",
     ),
     (
         "quant_error.activations",
@@ -91,6 +97,7 @@ pub(super) struct AttentionSettings {
 #[derive(Debug, Serialize)]
 pub(super) struct QuantErrors<'a> {
     pub(super) weights: Weights<'a>,
+    pub(super) drift: Drift,
     /// Null where there was no memory for it.
     pub(super) activations: Option<RoundingErrors>,
 }
@@ -122,7 +129,7 @@ impl<'a> Report<'a> {
         (prompt_ids, generated_ids): (Vec<u32>, Vec<u32>),
         collector: Collector<'_>,
         kv: Option<KvState>,
-        weights: Option<Weights<'a>>,
+        errors: Option<(Weights<'a>, Drift)>,
         wall: Duration,
     ) -> Result<Self> {
         let (memory, cost) = (Memory::of(&collector), Cost::of(&collector, wall));
@@ -147,8 +154,9 @@ impl<'a> Report<'a> {
                 recent: args.recent.get(),
             }),
             passes: collector.passes,
-            quant_error: weights.map(|weights| QuantErrors {
+            quant_error: errors.map(|(weights, drift)| QuantErrors {
                 weights,
+                drift,
                 activations: roundings.map(|roundings| roundings.into_errors(engine.gguf)),
             }),
             kv,
