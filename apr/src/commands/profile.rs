@@ -156,7 +156,7 @@ fn measure<'a>(
     args: &Args,
     engine: &Engine<'a>,
     profiler: &BrickProfiler,
-    recorder: Recorder,
+    recorder: Recorder<'_>,
 ) -> anyhow::Result<(Report<'a>, Option<Recorded>)> {
     let ids = engine.encode(&args.prompt)?;
     let tokens = args.tokens.get();

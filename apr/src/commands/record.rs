@@ -1,7 +1,7 @@
 //! A timeline of what a command does, the files it is written to and the collector it is sent to.
 
 use super::collector::{self, Collector, CollectorArgs, Generated};
-use crate::export::{Export, Exports};
+use crate::export::{self, Export};
 use anyhow::{Context, Result};
 use brick_runtime::span::{RecordedSpans, TraceContext};
 use brick_runtime::timeline::{Limits, Recording, Timeline};
@@ -22,8 +22,8 @@ pub(super) struct RecordArgs {
 
 /// A recording in progress, if somebody wants one.
 #[derive(Debug)]
-pub(super) struct Recorder {
-    exports: Exports,
+pub(super) struct Recorder<'a> {
+    exports: &'a [Export],
     recording: Option<Recording>,
     collector: Option<Collector>,
     caller: Option<TraceContext>,
@@ -37,18 +37,18 @@ pub(super) struct Recorded {
 }
 
 impl RecordArgs {
-    /// Opens the files and starts recording; also where nobody else wants it, if it is `needed`.
+    /// Checks the files and starts recording; also where nobody else wants it, if it is `needed`.
     ///
     /// # Errors
     /// If a file can't be written, or nothing can be recorded.
-    pub(super) fn start(&self, needed: bool) -> Result<Recorder> {
-        let exports = Exports::open(&self.exports)?;
+    pub(super) fn start(&self, needed: bool) -> Result<Recorder<'_>> {
+        export::check(&self.exports)?;
         let caller = collector::caller()?;
         let collector = self.collector.start(caller.as_ref())?;
         let wanted = needed || !self.exports.is_empty() || collector.is_some();
         let recording = wanted.then(|| Recording::start(Limits::default()));
         Ok(Recorder {
-            exports,
+            exports: &self.exports,
             recording: recording.transpose().context("cannot record the run")?,
             collector,
             caller,
@@ -56,7 +56,7 @@ impl RecordArgs {
     }
 }
 
-impl Recorder {
+impl Recorder<'_> {
     /// Stops, writes the files, and says on standard error what the recording cost and lacks. What
     /// was recorded, if anything was.
     ///
@@ -68,7 +68,7 @@ impl Recorder {
         };
         let spans = generated.spans(timeline, self.caller.as_ref());
         let title = format!("{} {}", generated.command, generated.model);
-        self.exports.write(&spans, &title)?;
+        export::write(self.exports, &spans, &title)?;
         let timeline = spans.timeline();
         let mut err = io::stderr().lock();
         writeln!(

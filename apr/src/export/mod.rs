@@ -1,21 +1,17 @@
 //! A run for other programs: `--export KIND=FILE`.
 //!
-//! A file is opened before the run and put in its place after it: it is complete or absent, and a
-//! name that can't be written to is told before anybody waited.
-
-mod file;
-
-pub use file::Pending;
+//! A file is complete or absent, and one that can't be written is told before anybody waited.
 
 use crate::terminal::one_line;
+use crate::whole_file::{probe, write_whole};
 use anyhow::{Context, Result, bail};
 use brick_runtime::graph::ExecutionGraph;
 use brick_runtime::sink::parquet;
 use brick_runtime::span::RecordedSpans;
 use brick_runtime::timeline::{Event, EventKind, Timeline};
 use std::fmt;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// A form that a run can be written down in.
@@ -68,7 +64,7 @@ impl Kind {
         spans: &RecordedSpans,
         title: &str,
         out: &mut (impl Write + Send),
-    ) -> Result<()> {
+    ) -> io::Result<()> {
         let timeline = spans.timeline();
         match self {
             Kind::Chrome => timeline.write_chrome(title, out)?,
@@ -85,7 +81,7 @@ impl Kind {
                 graph.write_text(out)?;
             }
             Kind::Parquet => {
-                parquet::write_spans(out, spans.iter())?;
+                parquet::write_spans(out, spans.iter()).map_err(io::Error::other)?;
             }
         }
         Ok(())
@@ -134,45 +130,35 @@ impl fmt::Display for Export {
     }
 }
 
-/// The files that a run will be written to.
-#[derive(Debug)]
-pub struct Exports(Vec<(Kind, Pending)>);
-
-impl Exports {
-    /// Opens a file beside each.
-    ///
-    /// # Errors
-    /// If one can't be written to, or is named twice.
-    pub fn open(exports: &[Export]) -> Result<Exports> {
-        let mut open = Vec::new();
-        for (index, export) in exports.iter().enumerate() {
-            if exports[..index]
-                .iter()
-                .any(|other| other.path == export.path)
-            {
-                bail!("--export writes {} twice", export.path.display());
-            }
-            open.push((export.kind, Pending::create(&export.path)?));
+/// Checks that each file can be written, once.
+///
+/// # Errors
+/// If one can't, or is named twice.
+pub fn check(exports: &[Export]) -> Result<()> {
+    for (index, export) in exports.iter().enumerate() {
+        let path = &export.path;
+        if exports[..index].iter().any(|other| other.path == *path) {
+            bail!("--export writes {} twice", path.display());
         }
-        Ok(Exports(open))
+        probe(path).with_context(|| cannot_write(export))?;
     }
-
-    /// Writes all of them.
-    ///
-    /// # Errors
-    /// If a file can't be written; those before it are complete.
-    pub fn write(self, spans: &RecordedSpans, title: &str) -> Result<()> {
-        for (kind, mut file) in self.0 {
-            let told = told(kind, file.path());
-            kind.write(spans, title, file.out()).context(told)?;
-            file.complete()?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-fn told(kind: Kind, path: &Path) -> String {
-    format!("cannot write {}={}", kind.name(), path.display())
+/// Writes the run called `title` to each file.
+///
+/// # Errors
+/// If a file can't be written; those before it are complete.
+pub fn write(exports: &[Export], spans: &RecordedSpans, title: &str) -> Result<()> {
+    for export in exports {
+        write_whole(&export.path, |out| export.kind.write(spans, title, out))
+            .with_context(|| cannot_write(export))?;
+    }
+    Ok(())
+}
+
+fn cannot_write(export: &Export) -> String {
+    format!("cannot write {export}")
 }
 
 #[cfg(test)]
@@ -200,7 +186,7 @@ mod tests {
     #[test]
     fn one_file_is_not_written_twice() {
         let exports = ["chrome=same", "folded=same"].map(|e| e.parse().unwrap());
-        let error = Exports::open(&exports).unwrap_err().to_string();
+        let error = check(&exports).unwrap_err().to_string();
         assert_eq!(error, "--export writes same twice");
     }
 }
