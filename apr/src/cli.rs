@@ -1,6 +1,6 @@
 //! The command line: one enum of commands, each with its own arguments.
 
-use crate::commands::{inspect, profile, run, tokenize, trace};
+use crate::commands::{doctor, inspect, profile, run, tokenize, trace};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -11,6 +11,7 @@ Examples:
   apr inspect model.gguf                   what is in the file, and whether it can be run
   apr inspect --check model.gguf           also look for NaN and infinite scales
   apr tokenize --model model.gguf --text 'Hello, world!'
+  apr doctor                               what this machine can measure
 
 `apr COMMAND --help` explains a command. Errors are one line on stderr, with exit code 1;
 mistakes on the command line have exit code 2.";
@@ -30,6 +31,7 @@ enum Command {
     Trace(trace::Args),
     Inspect(inspect::Args),
     Tokenize(tokenize::Args),
+    Doctor(doctor::Args),
 }
 
 impl Cli {
@@ -44,6 +46,7 @@ impl Cli {
             Command::Trace(args) => trace::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Tokenize(args) => tokenize::run(&args),
+            Command::Doctor(args) => doctor::run(&args),
         }
     }
 }

@@ -39,6 +39,15 @@ pub(crate) fn has_counter() -> bool {
     }
 }
 
+/// What [`any_ticks`] reads.
+pub(crate) fn name() -> &'static str {
+    match counted() {
+        true if cfg!(target_arch = "aarch64") => "CNTVCT_EL0",
+        true => "rdtsc",
+        false => "Instant",
+    }
+}
+
 /// The cycle counter; only where [`has_counter`].
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

@@ -90,6 +90,13 @@ impl BrickProfiler {
         self.snapshot().brick(id).cloned()
     }
 
+    /// What bricks are timed with: `rdtsc`, `CNTVCT_EL0`, or `Instant` where the processor's counter
+    /// does not tick at one rate. `None` in a build without `visualization`.
+    #[must_use]
+    pub fn clock(&self) -> Option<&'static str> {
+        live::clock()
+    }
+
     /// When the device is waited for.
     pub fn set_sync_mode(&self, mode: SyncMode) {
         live::set_sync_mode(mode);

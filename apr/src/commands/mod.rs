@@ -1,6 +1,7 @@
 //! One file for each command: its arguments and what it does with them.
 
 mod collector;
+pub mod doctor;
 mod engine;
 pub mod inspect;
 pub mod profile;

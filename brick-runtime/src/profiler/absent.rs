@@ -19,6 +19,9 @@ pub(super) fn reset() {}
 pub(super) fn snapshot() -> Snapshot {
     Snapshot::absent()
 }
+pub(super) fn clock() -> Option<&'static str> {
+    None
+}
 pub(super) fn sync_mode() -> SyncMode {
     SyncMode::default()
 }

@@ -141,6 +141,10 @@ pub(crate) fn call_calibration(calls: u32) {
 
 static SYNC_MODE: AtomicU8 = AtomicU8::new(SyncMode::Deferred as u8);
 
+pub(super) fn clock() -> Option<&'static str> {
+    Some(clock::name())
+}
+
 pub(super) fn sync_mode() -> SyncMode {
     if SYNC_MODE.load(Relaxed) == SyncMode::Eager as u8 {
         SyncMode::Eager

@@ -16,7 +16,8 @@ pub struct BackendStatus {
     pub problem: Option<BackendProblem>,
     /// Nanoseconds that it adds to a system call of the traced brick.
     pub added_ns: Figure,
-    /// Nanoseconds that starting and stopping takes, outside the brick's time.
+    /// Nanoseconds that starting and stopping takes, outside the brick's time. The first time in a
+    /// second takes perf some 60 ms more.
     pub session_ns: Figure,
 }
 
@@ -26,21 +27,24 @@ pub fn backends() -> Vec<BackendStatus> {
     TraceBackend::ALL.into_iter().map(probe).collect()
 }
 
+/// Tries of which the cheapest counts: the others were interrupted. The first also pays for what
+/// perf keeps open for a while.
+const TRIES: usize = 5;
+
 fn probe(backend: TraceBackend) -> BackendStatus {
     let mut observer = Observer::default();
     observer.only(backend);
-    let begin = Instant::now();
-    match observer.start() {
-        Ok(observation) => {
-            let added_ns = observation.added_ns();
-            observation.end();
-            BackendStatus {
-                backend,
-                problem: None,
-                added_ns,
-                session_ns: Figure::Measured(begin.elapsed().as_nanos() as f64),
-            }
-        }
+    let cheaper = |best: (Figure, f64), _| {
+        let next = attempt(&observer)?;
+        Ok(if next.1 < best.1 { next } else { best })
+    };
+    match attempt(&observer).and_then(|first| (1..TRIES).try_fold(first, cheaper)) {
+        Ok((added_ns, session_ns)) => BackendStatus {
+            backend,
+            problem: None,
+            added_ns,
+            session_ns: Figure::Measured(session_ns),
+        },
         Err(problem) => BackendStatus {
             backend,
             problem: Some(BackendProblem { backend, ..problem }),
@@ -48,4 +52,13 @@ fn probe(backend: TraceBackend) -> BackendStatus {
             session_ns: Figure::unavailable("the backend does not work here"),
         },
     }
+}
+
+/// What a system call takes longer, and what one session takes, in nanoseconds.
+fn attempt(observer: &Observer) -> Result<(Figure, f64), BackendProblem> {
+    let begin = Instant::now();
+    let observation = observer.start()?;
+    let added_ns = observation.added_ns();
+    observation.end();
+    Ok((added_ns, begin.elapsed().as_nanos() as f64))
 }
