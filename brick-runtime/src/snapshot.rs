@@ -13,7 +13,8 @@ pub const BUILT_WITHOUT: &str = "built without `visualization`";
 pub struct ProfilerCost {
     /// Hooks that ran: calls and polls.
     pub hooks: u64,
-    /// Nanoseconds per hook, measured on empty calls on this machine, folds included.
+    /// Nanoseconds per hook, measured on empty calls on this machine, folds included; of a recorded
+    /// call where a [timeline](crate::timeline) is being recorded.
     pub ns_per_hook: Figure,
     /// Nanoseconds of all hooks together.
     pub hooks_ns: Figure,

@@ -505,3 +505,17 @@ fn recordings_come_and_go_under_load() {
     assert_eq!(stats("busy outer").unwrap().calls(), calls);
     assert_eq!(stats("busy inner").unwrap().calls(), calls);
 }
+
+/// What a report says that the profiler cost, is what it costs while a timeline is recorded.
+#[test]
+fn a_snapshot_tells_the_cost_of_recorded_calls() {
+    let _alone = alone();
+    let each = || BrickProfiler::global().snapshot().cost().ns_per_hook;
+    let before = each();
+    let recording = Recording::start(Limits::default()).unwrap();
+    let during = each();
+    let timeline = recording.stop();
+    assert_eq!(during, timeline.ns_per_event);
+    assert_ne!(during, before);
+    assert_eq!(each(), before);
+}

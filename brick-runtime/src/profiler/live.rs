@@ -12,6 +12,7 @@ use crate::registry::BrickInfo;
 use crate::slab::{read, sites};
 use crate::snapshot::Snapshot;
 use crate::stats::BrickStats;
+use crate::timeline;
 
 static TOKENS: AtomicU64 = AtomicU64::new(0);
 
@@ -80,7 +81,12 @@ pub(super) fn reset() {
 pub(super) fn snapshot() -> Snapshot {
     // Before the profiler measures itself, which is no time of the program's.
     let wall_ns = wall_ns();
-    let ns_per_hook = ns_per_hook();
+    // A call that a timeline has costs what that takes.
+    let ns_per_hook = if mode::recording() {
+        Figure::Measured(timeline::live::ns_per_event())
+    } else {
+        ns_per_hook()
+    };
     let totals = read::totals();
     let ns_per_tick = clock::ns_per_tick();
     let bricks = totals.bricks.into_iter().filter_map(|(index, tally)| {

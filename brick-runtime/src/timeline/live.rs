@@ -295,8 +295,8 @@ fn close() -> (Vec<Log>, u64) {
     (logs, LOST.load(Relaxed))
 }
 
-/// What a recorded call costs, measured once on empty calls.
-fn ns_per_event() -> f64 {
+/// What a recorded call costs, measured once on empty calls, before the first recording.
+pub(crate) fn ns_per_event() -> f64 {
     static MEASURED: OnceLock<f64> = OnceLock::new();
     *MEASURED.get_or_init(|| {
         // Before anything closes the fast path: what a hook costs without a recording.
