@@ -53,9 +53,11 @@ impl LayerScope {
     }
 }
 
-#[cfg(feature = "visualization")]
+/// Without `visualization` too, where it does nothing: `drop(scope)` means the same in both.
 impl Drop for LayerScope {
+    #[inline]
     fn drop(&mut self) {
+        #[cfg(feature = "visualization")]
         if let Some(before) = self.before {
             live::leave(before);
         }

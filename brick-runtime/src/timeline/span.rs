@@ -32,10 +32,11 @@ pub struct SpanScope {
     here: PhantomData<*const ()>,
 }
 
-#[cfg(feature = "visualization")]
+/// Without `visualization` too, where it does nothing: `drop(scope)` means the same in both.
 impl Drop for SpanScope {
     #[inline]
     fn drop(&mut self) {
+        #[cfg(feature = "visualization")]
         if let Some(start) = self.start {
             super::live::end_scope(start);
         }
