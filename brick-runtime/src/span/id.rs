@@ -106,6 +106,7 @@ mod tests {
     /// Distinct on all threads, and each of the 64 bits takes both values about equally often:
     /// of 8192 draws, 4096 ± 6 σ, and σ is √8192 / 2 = 45.
     #[test]
+    #[cfg_attr(miri, ignore = "safe arithmetic, and a great deal of it")]
     fn ids_are_distinct_and_their_bits_even() {
         let draw = || (0..2048).map(|_| SpanId::random()).collect::<Vec<_>>();
         let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(draw)).collect();
