@@ -16,6 +16,20 @@ use std::time::{Duration, Instant};
 /// take minutes to start.
 const MAX_THREADS: i64 = 1024;
 
+/// `--prompt`, with a text of its own where there is none.
+#[derive(Debug, clap::Args)]
+pub(super) struct PromptArg {
+    /// Text to read
+    #[arg(
+        short = 'p',
+        long = "prompt",
+        value_name = "S",
+        allow_hyphen_values = true,
+        default_value = "The quick brown fox jumps over the lazy dog."
+    )]
+    pub(super) text: String,
+}
+
 /// `--threads`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ThreadArgs {

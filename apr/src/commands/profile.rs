@@ -1,7 +1,7 @@
 //! `apr profile`: where the time of a prompt and of each further token goes.
 
 use super::collector::Generated;
-use super::engine::{self, Engine, ThreadArgs};
+use super::engine::{self, Engine, PromptArg, ThreadArgs};
 use super::record::{RecordArgs, Recorded, Recorder};
 use crate::model::{Generator, Session};
 use crate::model_file::ModelArg;
@@ -42,15 +42,8 @@ pub struct Args {
     #[command(flatten)]
     model: ModelArg,
 
-    /// Text to read
-    #[arg(
-        short,
-        long,
-        value_name = "S",
-        allow_hyphen_values = true,
-        default_value = "The quick brown fox jumps over the lazy dog."
-    )]
-    prompt: String,
+    #[command(flatten)]
+    prompt: PromptArg,
 
     /// Tokens to generate, and to average over
     #[arg(short = 'n', long, value_name = "N", default_value = "32")]
@@ -158,7 +151,7 @@ fn measure<'a>(
     profiler: &BrickProfiler,
     recorder: Recorder<'_>,
 ) -> anyhow::Result<(Report<'a>, Option<Recorded>)> {
-    let ids = engine.encode(&args.prompt)?;
+    let ids = engine.encode(&args.prompt.text)?;
     let tokens = args.tokens.get();
     // The first token follows from the prompt alone; each measured one takes a forward pass.
     let longest = tokens.max(args.warmup).saturating_add(1);

@@ -114,7 +114,7 @@ impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = self.total_ns.value().unwrap_or(f64::NAN) / 1e3;
         let hooks = self.hooks;
-        write!(f, "{hooks} hooks took {us:.0} µs themselves (measured), ")?;
+        write!(f, "{hooks} hooks took {us:.0} µs themselves (derived), ")?;
         match self.share.value() {
             Some(share) => write!(f, "{:.2} % of the traced time", 100.0 * share),
             None => f.write_str(&self.share.provenance()),

@@ -1,6 +1,6 @@
 //! `apr trace checksum`: the first kernel, layer and position where two runs part.
 
-use crate::commands::engine::{self, Engine, ThreadArgs};
+use crate::commands::engine::{self, Engine, PromptArg, ThreadArgs};
 use crate::model::{Halt, Observer, Session, Tensor, View};
 use crate::model_file::ModelArg;
 use crate::trace::Identity;
@@ -30,15 +30,8 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     model: ModelArg,
-    /// Text to read
-    #[arg(
-        short,
-        long,
-        value_name = "S",
-        allow_hyphen_values = true,
-        default_value = "The quick brown fox jumps over the lazy dog."
-    )]
-    prompt: String,
+    #[command(flatten)]
+    prompt: PromptArg,
     /// Tokens to generate: as many passes are compared
     #[arg(short = 'n', long, value_name = "N", default_value = "4")]
     max_tokens: NonZeroUsize,
@@ -109,7 +102,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         probe(path).with_context(|| path.display().to_string())?;
     }
     engine::with(&args.model, &args.threads, |engine| {
-        let prompt = engine.encode(&args.prompt)?;
+        let prompt = engine.encode(&args.prompt.text)?;
         if let Some((path, reference)) = &reference {
             let theirs = reference.tokens.get(..reference.prompt_tokens);
             if theirs != Some(&prompt) {

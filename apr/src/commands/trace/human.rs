@@ -287,7 +287,7 @@ fn footer(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let (records, cost) = (&report.memory.records, &report.cost);
     writeln!(
         out,
-        "\ncost: looking on took {:.1} of {:.1} ms (measured), {}",
+        "\ncost: looking on took {:.1} of {:.1} ms (measured), {} (derived)",
         cost.trace_ms,
         cost.run_ms,
         cost.trace_share.value().map_or("n/a".to_owned(), percent),

@@ -12,7 +12,7 @@ mod report;
 mod rounding;
 mod weights;
 
-use super::engine::{self, Engine, ThreadArgs};
+use super::engine::{self, Engine, PromptArg, ThreadArgs};
 use super::token::Token;
 use crate::model::{Generator, Session};
 use crate::model_file::{ModelArg, ModelFile};
@@ -59,15 +59,8 @@ pub struct Args {
     #[command(flatten)]
     sections: Sections,
 
-    /// Text to read
-    #[arg(
-        short,
-        long,
-        value_name = "S",
-        allow_hyphen_values = true,
-        default_value = "The quick brown fox jumps over the lazy dog."
-    )]
-    prompt: String,
+    #[command(flatten)]
+    prompt: PromptArg,
 
     /// Tokens to generate: as many passes are traced
     #[arg(short = 'n', long, value_name = "N", default_value = "4")]
@@ -196,7 +189,7 @@ fn trace<'a>(
     engine: &'a Engine<'a>,
     reference: Option<&'a ModelFile>,
 ) -> Result<Report<'a>> {
-    let ids = engine.encode(&args.prompt)?;
+    let ids = engine.encode(&args.prompt.text)?;
     let n = engine.max_tokens(ids.len(), Some(args.max_tokens.get()), 0)?;
     let wanted = Wanted {
         attention: args

@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
             model: engine.name,
             architecture: engine.architecture(),
             threads: rayon::current_num_threads(),
-            prompt: &args.prompt,
+            prompt: &args.prompt.text,
             prompt_ids,
             generated_ids,
             tokens: ids.into_iter().map(token).collect::<Result<_>>()?,
