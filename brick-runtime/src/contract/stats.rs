@@ -226,7 +226,8 @@ mod tests {
         let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / 1000.0;
         let square = values
             .iter()
-            .map(|&v| (f64::from(v) - mean).powi(2))
+            .map(|&v| f64::from(v) - mean)
+            .map(|deviation| deviation * deviation)
             .sum::<f64>()
             / 1000.0;
         let stats = TensorStats::of(&values);
