@@ -315,6 +315,7 @@ fn a_timeline_becomes_a_graph() {
         start_ns,
         end_ns,
         outcome: Outcome::Ended,
+        failure: None,
         parent,
         layer: None,
         position: None,

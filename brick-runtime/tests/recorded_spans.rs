@@ -19,6 +19,7 @@ fn event(kind: EventKind, times: (u64, u64), parent: Option<usize>) -> Event {
         start_ns: times.0,
         end_ns: times.1,
         outcome: Outcome::Ended,
+        failure: None,
         parent,
         layer: None,
         position: None,

@@ -22,6 +22,7 @@ fn timeline(events: &[(EventKind, usize, u64, u64, Option<usize>)]) -> Timeline 
             start_ns,
             end_ns,
             outcome: Outcome::Ended,
+            failure: None,
             parent,
             layer: None,
             position: None,

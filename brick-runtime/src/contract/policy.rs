@@ -133,6 +133,10 @@ pub(crate) fn count(violation: &Violation) {
 #[cold]
 pub(crate) fn apply(violation: Violation) {
     count(&violation);
+    #[cfg(feature = "visualization")]
+    if crate::hook::mode::recording() {
+        crate::timeline::live::violated(&violation);
+    }
     match policy() {
         Policy::Record => {}
         Policy::Handler(handler) => handler(&violation),

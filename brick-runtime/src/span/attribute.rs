@@ -206,6 +206,8 @@ pub mod keys {
     pub const BRICK_CALL: &str = "brick.async_call";
     /// True where the span had not ended when the recording stopped, which then is its end.
     pub const BRICK_OPEN: &str = "brick.open";
+    /// On a span with an error: the name of the brick at which it showed.
+    pub const BRICK_FAILED: &str = "brick.failed";
     /// The layer that the call was in, from 0.
     pub const BRICK_LAYER: &str = "brick.layer";
     /// The position (of a token in its sequence) that the call was for, from 0.

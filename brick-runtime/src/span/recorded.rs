@@ -134,11 +134,14 @@ impl RecordedSpans {
                     .map_or(self.root.span_id, |parent| self.ids[parent]),
             ),
             logical_clock: Some(clock),
-            status: match event.outcome {
-                Outcome::Panicked => Status::Error {
+            status: match (&event.failure, event.outcome) {
+                (Some(failure), _) => Status::Error {
+                    message: failure.message.clone().into(),
+                },
+                (None, Outcome::Panicked) => Status::Error {
                     message: "panicked".into(),
                 },
-                Outcome::Ended | Outcome::Open => Status::Unset,
+                (None, Outcome::Ended | Outcome::Open) => Status::Unset,
             },
             attributes,
             tid: thread.and_then(|thread| thread.os_id),
@@ -175,6 +178,7 @@ fn said_of(event: &Event) -> Attributes {
         _ => (event.layer, event.position),
     };
     let open = event.outcome == Outcome::Open;
+    let failed = event.failure.as_ref().and_then(|failure| failure.brick);
     Attributes::new()
         .and(keys::BRICK_EVENT, what)
         .and_if(keys::BRICK_LAYER, layer)
@@ -185,4 +189,5 @@ fn said_of(event: &Event) -> Attributes {
         .and_if(keys::BRICK_ELEMENTS, event.work.elements)
         .and_if(keys::BRICK_CALL, event.call)
         .and_if(keys::BRICK_OPEN, open.then_some(true))
+        .and_if(keys::BRICK_FAILED, failed.map(|brick| brick.name))
 }

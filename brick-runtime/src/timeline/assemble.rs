@@ -53,6 +53,7 @@ fn event(raw: &Raw, thread: usize, base: usize, ns: &impl Fn(u64) -> u64, stop: 
         start_ns: ns(raw.start),
         end_ns: ns(raw.end.unwrap_or(stop).max(raw.start)),
         outcome: raw.outcome(),
+        failure: raw.failure.clone(),
         parent: raw.parent.map(|parent| base + parent),
         layer: raw.layer,
         position: raw.position,

@@ -193,6 +193,12 @@ fn args(event: &Event) -> String {
         Outcome::Panicked => args.push(r#""outcome":"panicked""#.into()),
         Outcome::Open => args.push(r#""outcome":"open when the recording stopped""#.into()),
     }
+    if let Some(failure) = &event.failure {
+        args.push(format!(r#""error":{}"#, Json(&failure.message)));
+        if let Some(brick) = failure.brick {
+            args.push(format!(r#""failed":{}"#, Json(brick.name)));
+        }
+    }
     if let Some(info) = event.kind.brick() {
         let place = format!("{}:{}", info.file, info.line);
         args.push(format!(

@@ -1,6 +1,7 @@
 //! One thing that happened.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::registry::BrickInfo;
 
@@ -17,6 +18,8 @@ pub struct Event {
     pub end_ns: u64,
     /// How it ended.
     pub outcome: Outcome,
+    /// Why it did not end well, where that is known; shared by all that failed for one reason.
+    pub failure: Option<Arc<Failure>>,
     /// Index of the event that was open on this thread when it began; less than its own.
     pub parent: Option<usize>,
     /// The layer that the thread was in when it began.
@@ -87,10 +90,19 @@ impl fmt::Display for EventKind {
 pub enum Outcome {
     /// The call returned, the scope was left.
     Ended,
-    /// The call ended by a panic.
+    /// The call or the scope was ended by a panic.
     Panicked,
     /// It had not ended when the recording was stopped: its `end_ns` is that moment.
     Open,
+}
+
+/// Why an [`Event`] did not end well: a violation, or an error that [`fail`](super::fail) told of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What happened.
+    pub message: String,
+    /// The brick at which it showed, if one is known.
+    pub brick: Option<&'static BrickInfo>,
 }
 
 /// What a call declared. `None` where it declared nothing, or zero.

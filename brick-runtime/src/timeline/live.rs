@@ -10,8 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::assemble::assemble;
 use super::log::{Log, Raw, Room};
-use super::{EventKind, Limits, RecordingError, Thread, Timeline, Work};
+use super::{EventKind, Failure, Limits, RecordingError, Thread, Timeline, Work};
 use crate::clock;
+use crate::contract::{Fault, Violation};
 use crate::hook::mode;
 use crate::scope::{current_layer, current_position};
 
@@ -110,6 +111,7 @@ fn begin(kind: EventKind, call: Option<u64>) -> u64 {
             start: 0,
             end: None,
             panicked: false,
+            failure: None,
             parent: None,
             layer,
             position,
@@ -140,9 +142,7 @@ pub(crate) fn end_call(start: u64, now: u64, panicked: bool, work: Work) {
         let call = |raw: &Raw| {
             raw.start == start && matches!(raw.kind, EventKind::Brick(_) | EventKind::Poll(_))
         };
-        if let Some(event) = log.end(start, call) {
-            event.end = Some(now);
-            event.panicked = panicked;
+        if let Some(event) = log.conclude((start, now), panicked, call) {
             event.work = work;
         }
     });
@@ -162,9 +162,7 @@ pub(crate) fn end_scope(start: u64) -> u64 {
         let scope = |raw: &Raw| {
             raw.start == start && !matches!(raw.kind, EventKind::Brick(_) | EventKind::Poll(_))
         };
-        if let Some(event) = log.end(start, scope) {
-            event.end = Some(now);
-        }
+        log.conclude((start, now), std::thread::panicking(), scope);
     });
     now
 }
@@ -174,10 +172,26 @@ pub(crate) fn end_scope(start: u64) -> u64 {
 pub(crate) fn end_innermost(kind: EventKind) {
     let now = clock::any_ticks();
     with_log(|log, _| {
-        if let Some(event) = log.end(0, |raw| raw.kind == kind) {
-            event.end = Some(now);
-        }
+        log.conclude((0, now), std::thread::panicking(), |raw| raw.kind == kind);
     });
+}
+
+/// What is open on this thread failed.
+#[cold]
+pub(super) fn fail(failure: Failure) {
+    let failure = Arc::new(failure);
+    with_log(|log, _| log.fail(&failure));
+}
+
+/// A call on this thread broke its contract, or was called against it.
+#[cold]
+pub(crate) fn violated(violation: &Violation) {
+    let ended = !matches!(violation.fault, Fault::Requires { .. });
+    let failure = Arc::new(Failure {
+        message: violation.to_string(),
+        brick: Some(violation.brick),
+    });
+    with_log(|log, _| log.violated(failure, ended));
 }
 
 /// The profiler folded its log between these ticks.
@@ -190,6 +204,7 @@ pub(crate) fn folded(start: u64, end: u64) {
             start,
             end: Some(end),
             panicked: false,
+            failure: None,
             parent: None,
             layer,
             position,

@@ -1,8 +1,10 @@
 //! What one thread writes down.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::{EventKind, Outcome, Thread, Work};
+use super::{EventKind, Failure, Outcome, Thread, Work};
+use crate::registry::BrickInfo;
 
 /// Events that a thread sets memory aside for at a time.
 const CHUNK: usize = if cfg!(miri) { 16 } else { 1024 };
@@ -15,6 +17,7 @@ pub(super) struct Raw {
     /// `None` while it is open.
     pub(super) end: Option<u64>,
     pub(super) panicked: bool,
+    pub(super) failure: Option<Arc<Failure>>,
     /// Its parent in the same log.
     pub(super) parent: Option<usize>,
     pub(super) layer: Option<u64>,
@@ -64,6 +67,8 @@ pub(super) struct Log {
     len: usize,
     /// The events that are open, the innermost last.
     open: Vec<usize>,
+    /// A violation that may be unwinding: why that ends which ends by a panic now.
+    unwinding: Option<Arc<Failure>>,
     pub(super) dropped: u64,
     /// The recording has stopped.
     closed: bool,
@@ -76,6 +81,7 @@ impl Log {
             chunks: Vec::new(),
             len: 0,
             open: Vec::new(),
+            unwinding: None,
             dropped: 0,
             closed: false,
         }
@@ -127,12 +133,69 @@ impl Log {
         self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
     }
 
+    /// An event ended at `now`; by a panic, it failed for the reason that unwinds.
+    pub(super) fn conclude(
+        &mut self,
+        (since, now): (u64, u64),
+        panicked: bool,
+        wanted: impl Fn(&Raw) -> bool,
+    ) -> Option<&mut Raw> {
+        if !std::thread::panicking() {
+            // Whatever it was, it is over.
+            self.unwinding = None;
+        }
+        let why = self.unwinding.clone().filter(|_| panicked);
+        let event = self.end(since, wanted)?;
+        event.end = Some(now);
+        event.panicked = panicked;
+        event.failure = event.failure.take().or(why);
+        Some(event)
+    }
+
+    /// All that is open failed, and so did the call that came last if it is one of the failure's brick.
+    pub(super) fn fail(&mut self, failure: &Arc<Failure>) {
+        if let Some(brick) = failure.brick {
+            self.fail_last_call(brick, failure);
+        }
+        for depth in 0..self.open.len() {
+            let index = self.open[depth];
+            if let Some(event) = self.event(index) {
+                event.failure.get_or_insert_with(|| Arc::clone(failure));
+            }
+        }
+    }
+
+    /// The violation of a call that just ended, or (`requires`) did not begin. Who it is in may go on.
+    pub(super) fn violated(&mut self, failure: Arc<Failure>, ended: bool) {
+        if let Some(brick) = failure.brick.filter(|_| ended) {
+            self.fail_last_call(brick, &failure);
+        }
+        self.unwinding = Some(failure);
+    }
+
+    /// Of what was begun last, checks and folds aside: a call of `brick`.
+    fn fail_last_call(&mut self, brick: &'static BrickInfo, failure: &Arc<Failure>) {
+        for index in (0..self.len).rev() {
+            let Some(event) = self.event(index) else {
+                return;
+            };
+            match event.kind {
+                EventKind::Check(_) | EventKind::Fold => {}
+                EventKind::Brick(info) | EventKind::Poll(info) if std::ptr::eq(info, brick) => {
+                    event.failure.get_or_insert_with(|| Arc::clone(failure));
+                    return;
+                }
+                _ => return,
+            }
+        }
+    }
+
     /// The innermost open event that `wanted` accepts, which is then no longer open. Only
     /// those that began at `since` or later are looked at.
     ///
     /// What was opened in it and is still open stays: a scope's guard may be returned from the call
     /// that it was made in.
-    pub(super) fn end(&mut self, since: u64, wanted: impl Fn(&Raw) -> bool) -> Option<&mut Raw> {
+    fn end(&mut self, since: u64, wanted: impl Fn(&Raw) -> bool) -> Option<&mut Raw> {
         for depth in (0..self.open.len()).rev() {
             let index = self.open[depth];
             let event = self.event(index)?;

@@ -33,6 +33,9 @@
 //! - a layer, position or [span](span_scope) scope;
 //! - the check of a call's results, and the profiler's own folds, which are no brick's time either.
 //!
+//! What ends by a panic says so, and with the violation if that was why; the call that broke its contract
+//! says so too, whatever the policy. Of an error that is returned, [`fail`] tells the events that are open.
+//!
 //! An event's parent is what was open on its thread when it began. Work that a pool's thread does
 //! for a call on another thread has no parent: nothing tells where it came from.
 
@@ -51,10 +54,10 @@ pub(crate) mod live;
 #[cfg(feature = "visualization")]
 mod log;
 
-pub use self::event::{Event, EventKind, Outcome, Work};
+pub use self::event::{Event, EventKind, Failure, Outcome, Work};
 pub use self::path::{PathNode, Paths};
 pub use self::recording::{Limits, Recording, RecordingError};
-pub use self::span::{SpanScope, span_scope};
+pub use self::span::{SpanScope, fail, span_scope};
 
 use crate::figure::Figure;
 
