@@ -114,12 +114,15 @@ impl SyscallUsage {
 pub struct ThreadSyscalls {
     /// The kernel's thread id.
     pub tid: u32,
-    /// The thread's name; `None` if it has ended.
+    /// The thread's name; `None` if it has ended and nobody heard it.
     pub name: Option<String>,
     /// It is the thread that called the brick.
     pub is_caller: bool,
     /// Microseconds on a CPU while the brick ran: who was working while others waited.
     pub cpu_us: Figure,
+    /// The system call that the thread was in from the brick's beginning to its end, by number: so long
+    /// it waited. Its time is in `by_number` too, where it is one call, cut at both ends.
+    pub blocked_in: Option<i64>,
     /// By the kernel's number for the system call.
     pub by_number: BTreeMap<i64, SyscallUsage>,
 }

@@ -35,6 +35,9 @@
 //!   escalated call, have the tracer's time in their inclusive times; self times have not.
 //! - No brick that begins on any thread while a call is escalated is recorded:
 //!   [`TracerCounts::not_recorded`] counts them.
+//! - Threads that a call starts are followed, processes are not: the breakdown is marked partial. So it
+//!   is where perf cannot follow threads, which takes Linux 5.13 and two descriptors for each thread
+//!   on each processor.
 //! - A wait for another thread takes as long as that thread, and what observing it adds is not
 //!   taken out of the waiter's time.
 //! - The helper process is this program started again, which becomes a tracer in a constructor,
@@ -202,8 +205,8 @@ impl BrickTracer {
         self
     }
 
-    /// With perf rings of so many pages per thread (rounded up to a power of two) instead of 256 for
-    /// the calling thread and 32 for others. Where fewer may be locked, fewer are taken.
+    /// With perf rings of so many pages (rounded up to a power of two) instead of 256 for each
+    /// processor, or 32 where there are many. Where fewer may be locked, fewer are taken.
     #[must_use]
     pub fn with_ring_pages(mut self, pages: NonZeroUsize) -> BrickTracer {
         self.observer.ring_pages(pages);

@@ -5,12 +5,15 @@
 //! its own.
 #![allow(missing_docs)]
 
+mod born;
 mod child;
 mod scenes;
+mod threads;
+mod waiting;
 mod workload;
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use child::{Scene, lines, run};
 use workload::MIXED;
@@ -20,7 +23,7 @@ type Outcome = Result<(), String>;
 
 type Check = (&'static str, fn() -> Outcome);
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 16] = [
     ("counts_are_those_of_strace_on_perf", || counts("perf")),
     ("counts_are_those_of_strace_on_ptrace", || counts("ptrace")),
     ("times_are_those_of_the_clock_on_perf", || times("perf")),
@@ -28,6 +31,26 @@ const CHECKS: [Check; 9] = [
     ("an_unprivileged_user_gets_the_next_best", unprivileged),
     ("another_tracer_is_named", another_tracer),
     ("an_overflow_is_partial", overflow),
+    ("born_threads_are_followed_on_perf", || {
+        threads::born("perf")
+    }),
+    ("born_threads_are_followed_on_ptrace", || {
+        threads::born("ptrace")
+    }),
+    ("a_started_process_is_partial_on_perf", || {
+        threads::process("perf")
+    }),
+    ("a_started_process_is_partial_on_ptrace", || {
+        threads::process("ptrace")
+    }),
+    (
+        "without_descriptors_nobody_is_followed",
+        threads::few_descriptors,
+    ),
+    ("who_waits_for_whom_on_perf", || threads::waiting("perf")),
+    ("who_waits_for_whom_on_ptrace", || {
+        threads::waiting("ptrace")
+    }),
     ("a_killed_helper_harms_nobody", killed_helper),
     ("nothing_is_left_behind", nothing_left),
 ];
@@ -92,16 +115,19 @@ fn calls(lines: &[Vec<String>]) -> BTreeMap<i64, u64> {
     sums
 }
 
-/// `strace -f -c` of a program that runs the workload `n` times.
-fn strace(n: &str) -> BTreeMap<String, u64> {
-    let table = std::env::temp_dir().join(format!("brick-strace-{}-{n}", std::process::id()));
+/// `strace -f -c` of a program that plays a scene.
+fn strace<const N: usize>(scene: [&str; N]) -> BTreeMap<String, u64> {
+    let name = format!("brick-strace-{}-{}", std::process::id(), scene.join("-"));
+    let table = std::env::temp_dir().join(name);
     let status = Command::new("strace")
         .args(["-f", "-c", "-o"])
         .arg(&table)
         .arg(std::env::current_exe().unwrap())
-        .args(["scene", "workload", n])
+        .arg("scene")
+        .args(scene)
         // An arena of the worker's own takes one `munmap` or two, as its address falls.
         .env("MALLOC_ARENA_MAX", "1")
+        .stdout(Stdio::null())
         .status()
         .unwrap();
     assert!(status.success());
@@ -119,7 +145,7 @@ fn strace(n: &str) -> BTreeMap<String, u64> {
 fn counts(backend: &str) -> Outcome {
     has("strace")?;
     usable(backend)?;
-    let (without, with) = (strace("0"), strace("3"));
+    let (without, with) = (strace(["workload", "0"]), strace(["workload", "3"]));
     let seen = calls(&lines(Scene::new(["observe", backend, "mixed", "3"])));
     for (name, number, each) in MIXED {
         let of = |table: &BTreeMap<String, u64>| table.get(name).copied().unwrap_or(0);

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::time::Instant;
 
 use brick_runtime::BrickInfo;
@@ -10,10 +11,11 @@ use brick_runtime::tracer::{
     BrickTracer, SyscallBreakdown, SyscallCategory, TraceBackend, TracedBrickResult, backends,
 };
 
-use super::raw;
 use super::workload::{Mixed, Truth};
+use super::{born, raw, waiting};
 
-static SCENE: BrickInfo = BrickInfo::new("Scene", module_path!(), "play", file!(), line!());
+pub(crate) static SCENE: BrickInfo =
+    BrickInfo::new("Scene", module_path!(), "play", file!(), line!());
 
 pub(crate) fn play(args: &[String]) {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -36,6 +38,27 @@ pub(crate) fn play(args: &[String]) {
             }
         }
         ["observe", backend, "mixed", n] => observe(backend, n.parse().unwrap()),
+        ["born", n] => {
+            born::all(n.parse().unwrap());
+        }
+        ["observe", backend, "born", n, "beside", idle] => {
+            waiting::start(idle.parse().unwrap());
+            let n = n.parse().unwrap();
+            tell(&tracer(backend).trace_now(&SCENE, 1000, || born::all(n)));
+        }
+        ["observe", backend, "born", n] => {
+            let n = n.parse().unwrap();
+            tell(&tracer(backend).trace_now(&SCENE, 1000, || born::all(n)));
+        }
+        ["observe", backend, "process"] => {
+            let run = || {
+                Command::new("/proc/self/exe")
+                    .args(["scene", "workload", "0"])
+                    .status()
+            };
+            tell(&tracer(backend).trace_now(&SCENE, 1000, run));
+        }
+        ["observe", backend, "waiting"] => waiting::play(&tracer(backend)),
         ["overflow"] => overflow(),
         ["killed"] => killed(),
         ["left", backend, times] => left(backend, times.parse().unwrap()),
@@ -74,7 +97,7 @@ fn observe(backend: &str, n: u32) {
     tell(&traced);
 }
 
-fn tell<T>(traced: &TracedBrickResult<T>) {
+pub(crate) fn tell<T>(traced: &TracedBrickResult<T>) {
     let Some(breakdown) = &traced.syscall_breakdown else {
         println!("none {}", traced.no_breakdown.as_deref().unwrap_or("?"));
         return;
@@ -102,6 +125,11 @@ fn tell<T>(traced: &TracedBrickResult<T>) {
 
 fn threads(breakdown: &SyscallBreakdown) {
     for thread in &breakdown.threads {
+        let name = thread.name.as_deref().unwrap_or("?");
+        println!("thread {} {name}", thread.tid);
+        if let Some(number) = thread.blocked_in {
+            println!("blocked {} {number}", thread.tid);
+        }
         for (number, usage) in &thread.by_number {
             println!(
                 "seen {} {number} {} {} {}",

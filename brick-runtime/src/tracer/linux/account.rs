@@ -1,9 +1,9 @@
 //! From what was seen to where the time went: the tracer's own time taken out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::recorder::{Recording, Seen};
-use super::threads;
+use super::threads::Thread;
 use crate::figure::Figure;
 use crate::tracer::breakdown::{
     BackendProblem, SyscallBreakdown, SyscallCategory, SyscallUsage, ThreadSyscalls, TraceBackend,
@@ -48,8 +48,9 @@ pub(super) struct Known {
     pub(super) wall_ns: f64,
     pub(super) cpu_ns: f64,
     pub(super) queue_ns: Option<f64>,
-    /// CPU nanoseconds of every thread meanwhile.
-    pub(super) threads_ns: BTreeMap<i32, u64>,
+    /// The threads that there were when it began, and when it ended.
+    pub(super) before: BTreeMap<i32, Thread>,
+    pub(super) now: BTreeMap<i32, Thread>,
     pub(super) passed_over: Vec<BackendProblem>,
 }
 
@@ -70,21 +71,14 @@ impl Known {
                 (tid, calls.iter().map(usage).collect())
             })
             .collect();
-        for thread in &mut breakdown.threads {
-            if let Some(tid) = i32::try_from(thread.tid).ok()
-                && let Some(calls) = seen.remove(&tid)
-            {
-                thread.by_number = calls;
-            }
-        }
-        let ended = seen.into_iter().map(|(tid, by_number)| ThreadSyscalls {
-            tid: tid.unsigned_abs(),
-            name: threads::name(tid),
-            is_caller: tid == self.caller,
-            cpu_us: Figure::unavailable("the thread has ended, or used no CPU"),
-            by_number,
-        });
-        breakdown.threads.extend(ended);
+        let tids = seen.keys().copied().chain(self.on_cpu());
+        let tids: BTreeSet<i32> = tids.collect();
+        let thread = |tid: i32| ThreadSyscalls {
+            by_number: seen.remove(&tid).unwrap_or_default(),
+            blocked_in: recording.blocked.get(&tid).copied(),
+            ..self.thread(tid, recording.names.get(&tid))
+        };
+        breakdown.threads = tids.into_iter().map(thread).collect();
         breakdown.threads.sort_by_key(|thread| !thread.is_caller);
         let caller = recording.threads.get(&self.caller);
         self.account(&mut breakdown, caller, cost);
@@ -159,7 +153,7 @@ impl Known {
                 },
                 None => Figure::unavailable(NO_QUEUE),
             },
-            threads: self.on_cpu(),
+            threads: self.threads(),
             backend: self.backend,
             resolution_us: unknown(),
             partial,
@@ -167,20 +161,40 @@ impl Known {
         }
     }
 
+    /// CPU nanoseconds that a thread used meanwhile; `None` if it has ended.
+    fn cpu_ns(&self, tid: i32) -> Option<u64> {
+        // Who was not there before has used all that it used since then.
+        let before = self.before.get(&tid).map_or(0, |thread| thread.cpu_ns);
+        Some(self.now.get(&tid)?.cpu_ns.saturating_sub(before))
+    }
+
     /// The caller, and the threads that used a CPU.
-    fn on_cpu(&self) -> Vec<ThreadSyscalls> {
-        let used = self.threads_ns.iter();
-        let used = used.filter(|&(&tid, &ns)| ns > 0 || tid == self.caller);
-        let thread = |(&tid, &ns): (&i32, &u64)| ThreadSyscalls {
-            tid: tid.unsigned_abs(),
-            name: threads::name(tid),
-            is_caller: tid == self.caller,
-            cpu_us: Figure::Measured(ns as f64 / 1e3),
-            by_number: BTreeMap::new(),
-        };
-        let mut threads: Vec<_> = used.map(thread).collect();
+    fn on_cpu(&self) -> impl Iterator<Item = i32> {
+        let tids = self.now.keys().copied();
+        tids.filter(|&tid| tid == self.caller || self.cpu_ns(tid).is_some_and(|ns| ns > 0))
+    }
+
+    fn threads(&self) -> Vec<ThreadSyscalls> {
+        let mut threads: Vec<_> = self.on_cpu().map(|tid| self.thread(tid, None)).collect();
         threads.sort_by_key(|thread| !thread.is_caller);
         threads
+    }
+
+    /// A thread of which no call is known. `seen` is what it was last seen to call itself.
+    fn thread(&self, tid: i32, seen: Option<&String>) -> ThreadSyscalls {
+        let known = |threads: &BTreeMap<i32, Thread>| threads.get(&tid)?.name.clone();
+        let name = known(&self.now).or_else(|| seen.cloned());
+        ThreadSyscalls {
+            tid: tid.unsigned_abs(),
+            name: name.or_else(|| known(&self.before)),
+            is_caller: tid == self.caller,
+            cpu_us: match self.cpu_ns(tid) {
+                Some(ns) => Figure::Measured(ns as f64 / 1e3),
+                None => Figure::unavailable("the thread has ended"),
+            },
+            blocked_in: None,
+            by_number: BTreeMap::new(),
+        }
     }
 }
 
@@ -205,8 +219,13 @@ fn partial(recording: &Recording, uncalibrated: bool) -> Option<String> {
     }
     if recording.unfollowed > 0 {
         let n = recording.unfollowed;
+        let why = recording.not_followed.as_deref();
         missing.push(format!(
-            "{n} threads or processes started meanwhile are not in it"
+            "{n} threads or processes started meanwhile are not in it{}",
+            why.map_or_else(
+                || " (processes are not followed)".into(),
+                |why| format!(" ({why})")
+            )
         ));
     }
     if uncalibrated {
@@ -219,6 +238,14 @@ fn partial(recording: &Recording, uncalibrated: bool) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn threads<const N: usize>(all: [(i32, &str, u64); N]) -> BTreeMap<i32, Thread> {
+        let thread = |(tid, name, cpu_ns): (i32, &str, u64)| {
+            let name = Some(name.to_owned());
+            (tid, Thread { name, cpu_ns })
+        };
+        all.map(thread).into()
+    }
+
     fn known() -> Known {
         Known {
             backend: TraceBackend::Ptrace,
@@ -226,7 +253,8 @@ mod tests {
             wall_ns: 1_000_000.0,
             cpu_ns: 400_000.0,
             queue_ns: Some(100_000.0),
-            threads_ns: BTreeMap::from([(1, 400_000), (2, 0), (3, 50_000)]),
+            before: threads([(1, "main", 100), (2, "idle", 70), (4, "ended", 5)]),
+            now: threads([(1, "main", 400_100), (2, "idle", 70), (3, "born", 50_000)]),
             passed_over: Vec::new(),
         }
     }

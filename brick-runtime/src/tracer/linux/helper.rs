@@ -161,6 +161,7 @@ impl Tracer {
     /// Seizes every thread; they are stopped, or about to be.
     fn seize(task: Task) -> io::Result<Tracer> {
         let mut tracees = BTreeMap::new();
+        let mut recorder = Recorder::new(task.caller, vec![task.socket]);
         loop {
             let before = tracees.len();
             for tid in threads::list(task.pid as u32) {
@@ -171,6 +172,10 @@ impl Tracer {
                 match ptrace(request::SEIZE, tid, 0, options) {
                     Ok(_) => {
                         tracees.insert(tid, Tracee { fresh: true });
+                        // The interruption makes some calls go on under another number.
+                        if let Some(number) = threads::in_call(task.pid as u32, tid) {
+                            recorder.was_in(tid, number);
+                        }
                         ptrace(request::INTERRUPT, tid, 0, 0)?;
                     }
                     // It has ended, or a thread that is traced already started it: then it is, too.
@@ -189,7 +194,7 @@ impl Tracer {
         Ok(Tracer {
             task,
             tracees,
-            recorder: Recorder::new(task.caller, vec![task.socket], true),
+            recorder,
             marks: 0,
             start: u64::MAX,
         })
@@ -221,7 +226,8 @@ impl Tracer {
             if self.stopped(tid, status, now) {
                 // Free the caller first: it is to read what follows.
                 let _ = ptrace(request::DETACH, tid, 0, 0);
-                return Some(text(&self.recorder.finish()));
+                let followed = threads::list(self.task.pid as u32);
+                return Some(text(&self.recorder.finish(&followed)));
             }
         }
     }
@@ -266,6 +272,11 @@ impl Tracer {
                         return true;
                     }
                 }
+                if number == libc::SYS_exit
+                    && let Some(name) = threads::name(self.task.pid as u32, tid)
+                {
+                    self.recorder.name(tid, name);
+                }
                 // It goes on as of now: what looking took is not its time.
                 let event = Event::Enter { number, argument };
                 self.recorder.event(tid, sys::now_ns(), event);
@@ -287,12 +298,20 @@ impl Tracer {
     }
 }
 
-/// What was seen, one line each: `floor NS`, `seen TID NUMBER CALLS CUT BELOW NS`, and
-/// `end`, without which it is not complete.
+/// What was seen, one line each: `floor NS`, `unfollowed THREADS`, `blocked TID NUMBER`,
+/// `name TID NAME`, `seen TID NUMBER CALLS CUT BELOW NS`, and `end`, without which it is not complete.
 fn text(recording: &Recording) -> String {
     let mut text = String::new();
     if let Some(floor) = recording.floor_ns {
         let _ = writeln!(text, "floor {floor}");
+    }
+    let _ = writeln!(text, "unfollowed {}", recording.unfollowed);
+    for (tid, number) in &recording.blocked {
+        let _ = writeln!(text, "blocked {tid} {number}");
+    }
+    for (tid, name) in &recording.names {
+        // A name may be any bytes: one line, whatever is in it.
+        let _ = writeln!(text, "name {tid} {}", name.replace(char::is_control, "?"));
     }
     for (tid, calls) in &recording.threads {
         for (number, seen) in calls {
@@ -314,6 +333,11 @@ pub(super) fn parse(text: &str) -> Option<Recording> {
     let mut recording = Recording::default();
     for line in text.lines() {
         let (key, values) = line.split_once(' ').unwrap_or((line, ""));
+        if key == "name" {
+            let (tid, name) = values.split_once(' ')?;
+            recording.names.insert(tid.parse().ok()?, name.to_owned());
+            continue;
+        }
         let values: Vec<i64> = values
             .split_ascii_whitespace()
             .map(|value| value.parse().ok())
@@ -321,6 +345,11 @@ pub(super) fn parse(text: &str) -> Option<Recording> {
         let unsigned = |i: usize| u64::try_from(*values.get(i)?).ok();
         match key {
             "floor" => recording.floor_ns = Some(unsigned(0)?),
+            "unfollowed" => recording.unfollowed = unsigned(0)?,
+            "blocked" => {
+                let tid = i32::try_from(*values.first()?).ok()?;
+                recording.blocked.insert(tid, *values.get(1)?);
+            }
             "seen" => {
                 let tid = i32::try_from(*values.first()?).ok()?;
                 let seen = Seen {
@@ -353,6 +382,9 @@ mod tests {
         };
         let recording = Recording {
             threads: BTreeMap::from([(17, BTreeMap::from([(0, seen), (-1, Seen::default())]))]),
+            blocked: BTreeMap::from([(17, 202)]),
+            names: BTreeMap::from([(17, "a  b ".to_owned()), (18, String::new())]),
+            unfollowed: 2,
             floor_ns: Some(9000),
             ..Recording::default()
         };

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::account::{Cost, Known};
+use self::threads::Thread;
 use crate::figure::Figure;
 use crate::tracer::breakdown::{BackendProblem, SyscallBreakdown, TraceBackend};
 
@@ -45,7 +46,8 @@ pub(super) struct Observation {
     /// Nanoseconds of a calibration call, untraced and traced.
     plain_ns: f64,
     traced_ns: f64,
-    before: BTreeMap<i32, u64>,
+    /// The threads that there were when it began.
+    before: BTreeMap<i32, Thread>,
     cpu_ns: u64,
     queue_ns: Option<u64>,
     start: u64,
@@ -67,6 +69,14 @@ impl Session {
             TraceBackend::Perf => perf::Session::start(pages).map(Session::Perf),
             TraceBackend::Ptrace => ptrace::Session::start().map(Session::Ptrace),
             TraceBackend::Cpu => Ok(Session::Cpu),
+        }
+    }
+
+    /// A thread of this process that is the tracer's.
+    fn own_thread(&self) -> Option<i32> {
+        match self {
+            Session::Perf(session) => Some(session.own_thread()),
+            Session::Ptrace(_) | Session::Cpu => None,
         }
     }
 
@@ -141,7 +151,8 @@ impl Observer {
             return Err(passed_over[0].clone());
         };
         let traced_ns = calibrate();
-        let (before, queue_ns) = (threads::cpu_ns(), threads::own_queue_ns());
+        let before = threads::all(session.own_thread());
+        let queue_ns = threads::own_queue_ns();
         let cpu_ns = sys::thread_cpu_ns();
         let start = match &session {
             Session::Perf(session) => session.begin(),
@@ -186,6 +197,7 @@ impl Observation {
     pub(super) fn end(self) -> SyscallBreakdown {
         let wall_ns = sys::now_ns().saturating_sub(self.start) as f64;
         let backend = self.session.backend();
+        let own = self.session.own_thread();
         let recording = match self.session {
             Session::Perf(session) => Ok(session.end()),
             Session::Ptrace(session) => session.end().ok_or("the helper process was killed"),
@@ -199,7 +211,8 @@ impl Observation {
             wall_ns,
             cpu_ns,
             queue_ns: queue_ns.map(|(after, before)| after.saturating_sub(before) as f64),
-            threads_ns: since(&self.before),
+            now: threads::all(own),
+            before: self.before,
             passed_over: self.passed_over,
         };
         match recording {
@@ -214,16 +227,4 @@ impl Observation {
             }
         }
     }
-}
-
-/// CPU nanoseconds of every thread since `before`.
-fn since(before: &BTreeMap<i32, u64>) -> BTreeMap<i32, u64> {
-    let now = threads::cpu_ns().into_iter();
-    now.map(|(tid, ns)| {
-        (
-            tid,
-            ns.saturating_sub(before.get(&tid).copied().unwrap_or(0)),
-        )
-    })
-    .collect()
 }

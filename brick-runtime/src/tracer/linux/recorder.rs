@@ -1,6 +1,6 @@
 //! System calls put together from their beginnings and ends, whoever saw those.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls of one number on one thread, as they were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +20,16 @@ pub(super) struct Seen {
 pub(super) struct Recording {
     /// By thread, by number.
     pub(super) threads: BTreeMap<i32, BTreeMap<i64, Seen>>,
+    /// The call that a thread was in from the window's beginning to its end, by number.
+    pub(super) blocked: BTreeMap<i32, i64>,
+    /// What threads called themselves, as far as that was seen.
+    pub(super) names: BTreeMap<i32, String>,
     /// Nanoseconds of a calibration call as seen: the median.
     pub(super) floor_ns: Option<u64>,
     /// Threads or processes that were started inside the window and not followed.
     pub(super) unfollowed: u64,
+    /// Why threads were not followed; `None` if they were.
+    pub(super) not_followed: Option<String>,
     /// Events that were lost.
     pub(super) lost: u64,
 }
@@ -52,6 +58,8 @@ struct Thread {
     open: Option<Open>,
     /// Something of it was seen before.
     met: bool,
+    /// The number of its last call.
+    last: Option<i64>,
     seen: BTreeMap<i64, Seen>,
 }
 
@@ -67,23 +75,26 @@ pub(super) struct Recorder {
     threads: BTreeMap<i32, Thread>,
     calibration: Vec<u64>,
     floor_ns: Option<u64>,
-    /// Whether started threads are traced too.
-    follows: bool,
-    unfollowed: u64,
+    /// Threads and processes that were started inside the window.
+    started: BTreeSet<i32>,
+    /// The calls that threads were seen to be in before the window opened.
+    was_in: BTreeMap<i32, i64>,
+    names: BTreeMap<i32, String>,
     start: u64,
     end: u64,
 }
 
 impl Recorder {
-    pub(super) fn new(caller: i32, own_fds: Vec<i32>, follows: bool) -> Recorder {
+    pub(super) fn new(caller: i32, own_fds: Vec<i32>) -> Recorder {
         Recorder {
             caller,
             own_fds,
             threads: BTreeMap::new(),
             calibration: Vec::new(),
             floor_ns: None,
-            follows,
-            unfollowed: 0,
+            started: BTreeSet::new(),
+            was_in: BTreeMap::new(),
+            names: BTreeMap::new(),
             start: u64::MAX,
             end: u64::MAX,
         }
@@ -92,6 +103,17 @@ impl Recorder {
     /// The window is from `start` to `end`; `u64::MAX` for what is not known yet.
     pub(super) fn set_window(&mut self, start: u64, end: u64) {
         (self.start, self.end) = (start, end);
+    }
+
+    /// Before the window opened, the thread was in the call `number`. If nothing is ever seen of it, it
+    /// stayed there.
+    pub(super) fn was_in(&mut self, tid: i32, number: i64) {
+        self.was_in.insert(tid, number);
+    }
+
+    /// What a thread is called from now on.
+    pub(super) fn name(&mut self, tid: i32, name: String) {
+        self.names.insert(tid, name);
     }
 
     /// The caller's call on one of the tracer's own files.
@@ -112,10 +134,19 @@ impl Recorder {
         match event {
             Event::Enter { number, argument } => {
                 let own = self.is_own(tid, number, argument);
+                let before = self.was_in.get(&tid).copied();
                 let thread = self.threads.entry(tid).or_default();
                 thread.met = true;
+                let number = match number {
+                    // Goes on with what a signal, or the tracer, called it away from.
+                    libc::SYS_restart_syscall => thread.last.or(before).unwrap_or(number),
+                    number => number,
+                };
+                thread.last = Some(number);
                 thread.open = match own {
                     true => Some(Open::Own),
+                    // It never comes back: there is no time to it, and strace counts none either.
+                    false if number == libc::SYS_exit => None,
                     false => Some(Open::Call { number, since: at }),
                 };
             }
@@ -127,10 +158,11 @@ impl Recorder {
                     Some(Open::Call { number, since }) => {
                         self.call(tid, number, since, at, result);
                     }
-                    // It was in there before anybody looked.
+                    // It was in there before anybody looked, unless this is how it was born.
                     None if first => {
                         if let Some(number) = number
                             && tid != self.caller
+                            && !(starts(number) && result == 0)
                         {
                             self.call(tid, number, 0, at, 0);
                         }
@@ -156,8 +188,9 @@ impl Recorder {
         if self.floor_ns.is_none() {
             self.floor_ns = median(&mut self.calibration);
         }
-        let starts = [libc::SYS_clone, libc::SYS_clone3].contains(&number);
-        self.unfollowed += u64::from(within && starts && result > 0 && !self.follows);
+        if within && starts(number) && result > 0 {
+            self.started.extend(i32::try_from(result));
+        }
         let ns = until.min(self.end).saturating_sub(since.max(self.start));
         let short = self.floor_ns.is_some_and(|floor| ns < 2 * floor);
         let thread = self.threads.entry(tid).or_default();
@@ -168,29 +201,54 @@ impl Recorder {
         seen.ns += ns;
     }
 
-    /// Everything up to the window's end.
-    pub(super) fn finish(mut self) -> Recording {
+    /// Everything up to the window's end. `followed` are the threads that were being followed then:
+    /// one that has not yet made a call is no thread that was missed.
+    pub(super) fn finish(mut self, followed: &[i32]) -> Recording {
+        for (&tid, &number) in &self.was_in {
+            let thread = self.threads.entry(tid).or_default();
+            if !thread.met {
+                thread.open = Some(Open::Call { number, since: 0 });
+            }
+        }
         let end = self.end;
         let open: Vec<(i32, Open)> = self
             .threads
             .iter_mut()
             .filter_map(|(&tid, thread)| Some((tid, thread.open.take()?)))
             .collect();
+        let mut blocked = BTreeMap::new();
         for (tid, open) in open {
             if let Open::Call { number, since } = open {
+                if since < self.start {
+                    blocked.insert(tid, number);
+                }
                 // Not over yet: past the end, by as little as may be.
                 self.call(tid, number, since, end.saturating_add(1), 0);
             }
         }
+        let missed = |tid: &&i32| !self.threads.contains_key(*tid) && !followed.contains(*tid);
+        let unfollowed = self.started.iter().filter(missed).count() as u64;
         let threads = self.threads.into_iter().map(|(tid, t)| (tid, t.seen));
         let floor_ns = self.floor_ns.or_else(|| median(&mut self.calibration));
         Recording {
             threads: threads.filter(|(_, seen)| !seen.is_empty()).collect(),
+            blocked,
+            names: self.names,
             floor_ns,
-            unfollowed: self.unfollowed,
+            unfollowed,
+            not_followed: None,
             lost: 0,
         }
     }
+}
+
+/// A call that makes a thread or a process, and returns in both.
+fn starts(number: i64) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if [libc::SYS_fork, libc::SYS_vfork].contains(&number) {
+        return true;
+    }
+    [libc::SYS_clone, libc::SYS_clone3].contains(&number)
 }
 
 fn median(samples: &mut [u64]) -> Option<u64> {
@@ -220,7 +278,7 @@ mod tests {
 
     /// By hand: the caller is 1, the window is 1000 to 2000, calibration calls take 10.
     fn recorder() -> Recorder {
-        let mut r = Recorder::new(1, vec![7], false);
+        let mut r = Recorder::new(1, vec![7]);
         for at in [100, 200, 300] {
             r.event(1, at, enter(libc::SYS_getppid));
             r.event(1, at + 10, exit(libc::SYS_getppid));
@@ -243,7 +301,7 @@ mod tests {
         r.set_window(1000, 2000);
         r.event(1, 2100, enter(READ));
         r.event(1, 2150, exit(READ));
-        let got = r.finish();
+        let got = r.finish(&[]);
         let seen = |calls, cut, below, ns| Seen {
             calls,
             cut,
@@ -277,7 +335,7 @@ mod tests {
         r.event(1, 1300, own(libc::SYS_mmap));
         r.event(1, 1400, exit(libc::SYS_mmap));
         r.set_window(1000, 2000);
-        let got = r.finish();
+        let got = r.finish(&[]);
         assert_eq!(
             got.threads[&1].keys().collect::<Vec<_>>(),
             [&libc::SYS_mmap]
@@ -285,16 +343,86 @@ mod tests {
         assert!(got.threads[&2].contains_key(&libc::SYS_ioctl));
     }
 
-    #[test]
-    fn a_started_thread_is_noticed() {
-        let mut r = recorder();
+    fn started(r: &mut Recorder, tid: i64) {
         r.event(1, 1100, enter(libc::SYS_clone3));
         let child = Event::Exit {
             number: Some(libc::SYS_clone3),
-            result: 4711,
+            result: tid,
         };
         r.event(1, 1200, child);
+    }
+
+    #[test]
+    fn a_started_thread_that_was_not_followed_is_noticed() {
+        let mut r = recorder();
+        started(&mut r, 4711);
         r.set_window(1000, 2000);
-        assert_eq!(r.finish().unfollowed, 1);
+        assert_eq!(r.finish(&[]).unfollowed, 1);
+        // One that is followed, but has not yet got to do anything.
+        let mut r = recorder();
+        started(&mut r, 4711);
+        r.set_window(1000, 2000);
+        assert_eq!(r.finish(&[1, 4711]).unfollowed, 0);
+    }
+
+    /// Its first event is the end of the call that made it, and its last call never ends.
+    #[test]
+    fn a_followed_thread_from_birth_to_exit() {
+        let mut r = recorder();
+        started(&mut r, 4711);
+        r.event(4711, 1210, exit(libc::SYS_clone3));
+        r.event(4711, 1220, enter(READ));
+        r.event(4711, 1260, exit(READ));
+        r.event(4711, 1300, enter(libc::SYS_exit));
+        r.set_window(1000, 2000);
+        let got = r.finish(&[]);
+        let read = Seen {
+            calls: 1,
+            ns: 40,
+            ..Seen::default()
+        };
+        assert_eq!(got.threads[&4711], BTreeMap::from([(READ, read)]));
+        assert_eq!(got.unfollowed, 0);
+    }
+
+    /// 2 began to wait before the window and was seen to; of 3 no event was ever seen; 4 came out.
+    #[test]
+    fn who_waits_all_the_time() {
+        let mut r = recorder();
+        for tid in [2, 3, 4] {
+            r.was_in(tid, FUTEX);
+        }
+        r.event(4, 1500, exit(FUTEX));
+        r.set_window(1000, 2000);
+        let got = r.finish(&[]);
+        assert_eq!(got.blocked, BTreeMap::from([(2, FUTEX), (3, FUTEX)]));
+        let waited = |ns| Seen {
+            cut: 1,
+            ns,
+            ..Seen::default()
+        };
+        for (tid, ns) in [(2, 1000), (3, 1000), (4, 500)] {
+            assert_eq!(got.threads[&tid], BTreeMap::from([(FUTEX, waited(ns))]));
+        }
+    }
+
+    /// A sleep that the tracer interrupted goes on under another number.
+    #[test]
+    fn a_restarted_call_is_what_it_was() {
+        let restart = libc::SYS_restart_syscall;
+        let mut r = recorder();
+        r.was_in(3, libc::SYS_nanosleep);
+        r.event(3, 900, enter(restart));
+        r.event(3, 1300, exit(restart));
+        r.event(2, 1100, exit(FUTEX));
+        r.event(2, 1200, enter(restart));
+        r.set_window(1000, 2000);
+        let got = r.finish(&[]);
+        assert_eq!(
+            got.threads[&3].keys().collect::<Vec<_>>(),
+            [&libc::SYS_nanosleep]
+        );
+        assert_eq!(got.threads[&2].keys().collect::<Vec<_>>(), [&FUTEX]);
+        assert_eq!(got.threads[&2][&FUTEX].ns, 100 + 800);
     }
 }

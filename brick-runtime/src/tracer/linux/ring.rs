@@ -14,6 +14,7 @@ const DATA_TAIL: usize = 1032;
 
 /// Types of records.
 const LOST: u32 = 2;
+const COMM: u32 = 3;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
 
@@ -111,10 +112,12 @@ fn page_size() -> usize {
 }
 
 /// What a record says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    /// One end of a system call, at a time of the event's clock.
-    Event { at: u64, event: Event },
+    /// One end of a system call of a thread, at a time of the event's clock.
+    Event { tid: i32, at: u64, event: Event },
+    /// What a thread is called from now on.
+    Name { tid: i32, name: String },
     /// So many records had no room.
     Lost(u64),
     /// Something that nobody asked for, or that is cut off.
@@ -129,9 +132,9 @@ pub(super) struct Tracepoints {
 }
 
 impl Tracepoints {
-    /// Reads a record of an event with `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: after the header the
-    /// time, the size of the raw data, and the raw data, which is what the tracepoints' `format`
-    /// files say (their layout was compared when the ids were read).
+    /// Reads a record of an event with `PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: after
+    /// the header process and thread, the time, the size of the raw data, and the raw data, which is
+    /// what the tracepoints' `format` files say (their layout was compared when the ids were read).
     pub(super) fn read(self, record: &[u8]) -> Record {
         self.try_read(record).unwrap_or(Record::Other)
     }
@@ -142,11 +145,18 @@ impl Tracepoints {
             // Its id comes first.
             LOST => return Some(Record::Lost(word(record, 16)?)),
             LOST_SAMPLES => return Some(Record::Lost(word(record, 8)?)),
+            COMM => {
+                let name = record.get(16..)?.split(|&byte| byte == 0).next()?;
+                return Some(Record::Name {
+                    tid: tid(record)?,
+                    name: String::from_utf8_lossy(name).into_owned(),
+                });
+            }
             SAMPLE => {}
             _ => return None,
         }
-        let at = word(record, 8)?;
-        let raw = record.get(20..)?;
+        let (tid, at) = (tid(record)?, word(record, 16)?);
+        let raw = record.get(28..)?;
         let id = u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?);
         let (number, second) = (word(raw, 8)? as i64, word(raw, 16)?);
         let event = match id {
@@ -160,7 +170,7 @@ impl Tracepoints {
             },
             _ => return None,
         };
-        Some(Record::Event { at, event })
+        Some(Record::Event { tid, at, event })
     }
 }
 
@@ -169,6 +179,11 @@ fn header(record: &[u8]) -> Option<(u32, usize)> {
     let kind = u32::from_ne_bytes(record.get(..4)?.try_into().ok()?);
     let size = u16::from_ne_bytes(record.get(6..8)?.try_into().ok()?);
     Some((kind, size.into()))
+}
+
+/// The thread of a record, as the one who opened the event numbers it.
+fn tid(record: &[u8]) -> Option<i32> {
+    Some(i32::from_ne_bytes(record.get(12..16)?.try_into().ok()?))
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -184,20 +199,27 @@ mod tests {
         enter: 443,
         exit: 442,
     };
-    /// Recorded from a kernel 6.18 on x86-64: the end of a `getppid`, which is 110, in a child of
-    /// process 31044.
+    /// Recorded from a kernel 6.18 on x86-64: process 8574 begins a `pread64`, which is 17, of file 3,
     #[rustfmt::skip]
-    const EXIT: [u8; 48] = [
-        9, 0, 0, 0, 1, 0, 48, 0, 230, 118, 246, 186, 104, 17, 0, 0, 28, 0, 0, 0, 186, 1, 0, 1,
-        71, 121, 0, 0, 110, 0, 0, 0, 0, 0, 0, 0, 68, 121, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    const ENTER: [u8; 96] = [
+        9, 0, 0, 0, 1, 0, 96, 0, 126, 33, 0, 0, 126, 33, 0, 0, 1, 6, 179, 156, 223, 23, 0, 0, 68,
+        0, 0, 0, 187, 1, 0, 1, 126, 33, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16,
+        32, 127, 212, 181, 127, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
-    /// The beginning of a `close` of file 13.
+    /// and has read 4096 bytes;
     #[rustfmt::skip]
-    const ENTER: [u8; 88] = [
-        9, 0, 0, 0, 1, 0, 88, 0, 193, 52, 247, 186, 104, 17, 0, 0, 68, 0, 0, 0, 187, 1, 0, 1,
-        71, 121, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        32, 242, 0, 0, 0, 0, 0, 0, 99, 23, 110, 158, 95, 252, 169, 194, 7, 0, 0, 0, 0, 0, 0, 0,
-        208, 160, 169, 3, 202, 85, 0, 0, 0, 0, 0, 0,
+    const EXIT: [u8; 56] = [
+        9, 0, 0, 0, 1, 0, 56, 0, 126, 33, 0, 0, 126, 33, 0, 0, 182, 10, 179, 156, 223, 23, 0, 0,
+        28, 0, 0, 0, 186, 1, 0, 1, 126, 33, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0,
+    ];
+    /// its thread 8579 ends a `getuid`, which is 102.
+    #[rustfmt::skip]
+    const WORKER: [u8; 56] = [
+        9, 0, 0, 0, 1, 0, 56, 0, 126, 33, 0, 0, 131, 33, 0, 0, 70, 252, 15, 162, 223, 23, 0, 0,
+        28, 0, 0, 0, 186, 1, 0, 1, 131, 33, 0, 0, 102, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0,
     ];
     /// 18414 events had no room.
     #[rustfmt::skip]
@@ -207,27 +229,29 @@ mod tests {
 
     #[test]
     fn recorded_records() {
-        let exit = Record::Event {
-            at: 19_141_510_985_446,
-            event: Event::Exit {
-                number: Some(110),
-                result: 31044,
-            },
+        let event = |tid, at, event| Record::Event { tid, at, event };
+        let exit = |number, result| Event::Exit {
+            number: Some(number),
+            result,
         };
-        let enter = Record::Event {
-            at: 19_141_511_034_049,
-            event: Event::Enter {
-                number: 3,
-                argument: 13,
-            },
+        let enter = Event::Enter {
+            number: 17,
+            argument: 3,
         };
-        assert_eq!(IDS.read(&EXIT), exit);
-        assert_eq!(IDS.read(&ENTER), enter);
+        assert_eq!(IDS.read(&ENTER), event(8574, 26_249_174_124_033, enter));
+        assert_eq!(
+            IDS.read(&EXIT),
+            event(8574, 26_249_174_125_238, exit(17, 4096))
+        );
+        assert_eq!(
+            IDS.read(&WORKER),
+            event(8579, 26_249_264_102_470, exit(102, 0))
+        );
         assert_eq!(IDS.read(&NO_ROOM), Record::Lost(18414));
         // Of other tracepoints, or cut off anywhere.
         let other = Tracepoints { enter: 1, exit: 2 };
         assert_eq!(other.read(&EXIT), Record::Other);
-        for len in 0..44 {
+        for len in 0..52 {
             assert_eq!(IDS.read(&EXIT[..len]), Record::Other, "{len}");
         }
     }

@@ -15,12 +15,46 @@ pub(super) fn list(pid: u32) -> Vec<i32> {
         .collect()
 }
 
-/// CPU nanoseconds of every thread of this process.
-pub(super) fn cpu_ns() -> BTreeMap<i32, u64> {
+/// A thread of this process at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Thread {
+    pub(super) name: Option<String>,
+    pub(super) cpu_ns: u64,
+}
+
+/// Every thread of this process, but for `except`.
+pub(super) fn all(except: Option<i32>) -> BTreeMap<i32, Thread> {
     let threads = list(std::process::id()).into_iter();
     threads
-        .filter_map(|tid| Some((tid, sys::cpu_ns_of(tid)?)))
+        .filter(|&tid| Some(tid) != except)
+        .filter_map(|tid| {
+            let thread = Thread {
+                name: name(std::process::id(), tid),
+                cpu_ns: sys::cpu_ns_of(tid)?,
+            };
+            Some((tid, thread))
+        })
         .collect()
+}
+
+/// The threads of a process that are in a system call right now, and its number.
+pub(super) fn in_calls(pid: u32) -> Vec<(i32, i64)> {
+    let threads = list(pid).into_iter();
+    threads
+        .filter_map(|tid| Some((tid, in_call(pid, tid)?)))
+        .collect()
+}
+
+/// The number of the system call that a thread is in; `None` if it is in none, or nobody may know.
+pub(super) fn in_call(pid: u32, tid: i32) -> Option<i64> {
+    parse_call(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
+}
+
+/// Of `number arguments stack instruction`, `-1 stack instruction` outside of calls, or `running`
+/// (proc_pid_syscall(5)).
+fn parse_call(text: &str) -> Option<i64> {
+    let number = text.split(' ').next()?.trim_end().parse().ok()?;
+    (number >= 0).then_some(number)
 }
 
 /// Nanoseconds that the calling thread was ready and had no CPU; `None` where the kernel does not
@@ -29,9 +63,9 @@ pub(super) fn own_queue_ns() -> Option<u64> {
     parse_queue(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// The name of a thread of this process; `None` if it has ended.
-pub(super) fn name(tid: i32) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/self/task/{tid}/comm")).ok()?;
+/// The name of a thread of a process; `None` if it has ended.
+pub(super) fn name(pid: u32, tid: i32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(name.trim_end().to_owned())
 }
 
@@ -61,6 +95,16 @@ fn parse_queue(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_or_none() {
+        let sleeping =
+            "230 0x1 0x1 0x7fd884f7aab0 0x0 0x0 0x7fd885d4e6e8 0x7fd884f7aa70 0x7fd8856ed545\n";
+        assert_eq!(parse_call(sleeping), Some(230));
+        assert_eq!(parse_call("-1 0x7ffd8cd3c3a0 0x7fd8857162ec\n"), None);
+        assert_eq!(parse_call("running\n"), None);
+        assert_eq!(parse_call(""), None);
+    }
 
     #[test]
     fn schedstat_or_nothing() {
