@@ -1,5 +1,8 @@
 //! `--export` and `profile --by path` on the built-in model, read back by other parsers.
 
+#[path = "../../tests/oracles/mod.rs"]
+mod oracles;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,26 +21,10 @@ fn apr(args: &[&str]) -> Output {
     output
 }
 
-/// What the oracle of the runtime's tests reads in `file`; `None` where there is no Python.
-fn read_back(what: &str, file: &Path) -> Option<Value> {
-    let oracle = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../brick-runtime/tests/oracle/exports.py"
-    );
-    let Ok(output) = Command::new("python3")
-        .args([oracle, what])
-        .arg(file)
-        .output()
-    else {
-        eprintln!("skipped: no python3");
-        return None;
-    };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+/// What tests/oracles/`oracle` reads in `file`; `None` where there is no Python.
+fn read_back(oracle: &str, file: &Path) -> Option<Value> {
+    let python = oracles::plain_python()?;
+    Some(oracles::answer(oracles::oracle(&python, oracle).arg(file)))
 }
 
 fn flag(kind: &str, file: &Path) -> String {
@@ -75,8 +62,10 @@ fn a_run_is_written_for_other_programs() {
         folded.lines().any(|line| line.starts_with(deep)),
         "{folded}"
     );
-    let (Some(chrome), Some(svg)) = (read_back("chrome", &chrome), read_back("flamegraph", &svg))
-    else {
+    let (Some(chrome), Some(svg)) = (
+        read_back("trace_events.py", &chrome),
+        read_back("flamegraph.py", &svg),
+    ) else {
         return;
     };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -176,21 +165,12 @@ fn a_steps_graph_is_its_one_chain() {
     let dot_text = std::fs::read_to_string(&dot).unwrap();
     let (comment, rest) = dot_text.split_once('\n').unwrap();
     assert!(comment.ends_with(": its last step"), "{comment}");
-    std::fs::write(&dot, rest).unwrap();
-    let oracle = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../brick-runtime/tests/oracle/graph.py"
-    );
-    let Ok(output) = Command::new("python3").arg(oracle).arg(&dot).output() else {
-        eprintln!("skipped: no python3");
+    assert!(rest.starts_with("digraph "), "{rest}");
+    let Some(python) = oracles::python() else {
         return;
     };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let graph: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let read = oracles::answer(oracles::oracle(&python, "graph.py").arg("dot").arg(&dot));
+    let graph = &read[0];
     let slack = graph["slack"].as_array().unwrap();
     assert!(
         slack.len() > 30 && slack.iter().all(|ns| ns == 0),

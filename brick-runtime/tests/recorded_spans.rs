@@ -1,49 +1,35 @@
 //! A timeline made by hand, as spans: parents, times and order worked out on paper.
 #![allow(missing_docs)]
 
+mod events;
+
+use brick_runtime::BrickInfo;
 use brick_runtime::span::{
     Attributes, LamportClock, RecordedSpans, Resource, SpanRecord, Status, TraceContext, Value,
 };
-use brick_runtime::timeline::{Clock, Event, EventKind, Outcome, Thread, Timeline, Work};
-use brick_runtime::{BrickInfo, Figure};
+use brick_runtime::timeline::{Clock, EventKind, Outcome, Thread, Timeline};
+use events::event;
 
 static SOFTMAX: BrickInfo =
     BrickInfo::new("Softmax", "kernels::row", "softmax", "src/row.rs", 7).budget_ns(2_000);
 
 const START: u64 = 1_795_953_600_000_000_000;
 
-fn event(kind: EventKind, times: (u64, u64), parent: Option<usize>) -> Event {
-    Event {
-        kind,
-        thread: 0,
-        start_ns: times.0,
-        end_ns: times.1,
-        outcome: Outcome::Ended,
-        failure: None,
-        parent,
-        layer: None,
-        position: None,
-        call: None,
-        work: Work::default(),
-    }
-}
-
 /// On one thread a token, in it a layer, in that two calls, of which the second panics as the layer
 /// ends; on another a call that nobody's.
 fn timeline() -> Timeline {
     let mut events = vec![
-        event(EventKind::Token(5), (10, 100), None),
-        event(EventKind::Layer(2), (20, 90), Some(0)),
-        event(EventKind::Brick(&SOFTMAX), (30, 40), Some(1)),
-        event(EventKind::Brick(&SOFTMAX), (50, 90), Some(1)),
-        event(EventKind::Brick(&SOFTMAX), (35, 120), None),
+        event(EventKind::Token(5), 0, (10, 100), None),
+        event(EventKind::Layer(2), 0, (20, 90), Some(0)),
+        event(EventKind::Brick(&SOFTMAX), 0, (30, 40), Some(1)),
+        event(EventKind::Brick(&SOFTMAX), 0, (50, 90), Some(1)),
+        event(EventKind::Brick(&SOFTMAX), 1, (35, 120), None),
     ];
     events[2].layer = Some(2);
     events[2].position = Some(5);
     events[2].work.flops = Some(1280);
     events[3].outcome = Outcome::Panicked;
     events[4].outcome = Outcome::Open;
-    events[4].thread = 1;
     Timeline {
         clock: Clock {
             start_unix_ns: START,
@@ -56,9 +42,8 @@ fn timeline() -> Timeline {
             },
             Thread::default(),
         ],
-        events,
         dropped: 3,
-        ns_per_event: Figure::unavailable("made by hand"),
+        ..events::timeline(events)
     }
 }
 

@@ -1,69 +1,50 @@
 //! What a timeline writes for other programs, read back by Python's parsers.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::Command;
+mod events;
+#[path = "../../tests/oracles/mod.rs"]
+mod oracles;
 
-use brick_runtime::timeline::{Clock, Event, EventKind, Outcome, Thread, Timeline, Work};
+use std::io::Write;
+
+use brick_runtime::timeline::{Event, EventKind, Timeline};
 use brick_runtime::{BrickInfo, Figure};
+use events::event;
 use serde_json::Value;
 
 static GEMV: BrickInfo = BrickInfo::new("Gemv", "kernels::gemv", "gemv", "src/gemv.rs", 7);
 /// What no format likes.
 static ODD: BrickInfo = BrickInfo::new(r#"a;b<c>&"d'\"#, "kernels", "odd\t\u{1}", "a\\b.rs", 1);
 
-/// Events as `(kind, thread, start, end, parent)`.
-fn timeline(events: &[(EventKind, usize, u64, u64, Option<usize>)]) -> Timeline {
-    let events: Vec<Event> = events
-        .iter()
-        .map(|&(kind, thread, start_ns, end_ns, parent)| Event {
-            kind,
-            thread,
-            start_ns,
-            end_ns,
-            outcome: Outcome::Ended,
-            failure: None,
-            parent,
-            layer: None,
-            position: None,
-            call: None,
-            work: Work::default(),
-        })
-        .collect();
-    let threads = events.iter().map(|e| e.thread + 1).max().unwrap_or(0);
-    Timeline {
-        clock: Clock {
-            start_unix_ns: 1_700_000_000_000_000_000,
-            duration_ns: 100_000,
-        },
-        threads: (0..threads)
-            .map(|n| Thread {
-                name: (n == 0).then(|| "main \"1\"".into()),
-                os_id: (n < 2).then_some(42),
-            })
-            .collect(),
-        events,
+/// On threads of which the first has a name, and the first two a number.
+fn timeline(events: Vec<Event>) -> Timeline {
+    let mut timeline = Timeline {
         dropped: 3,
         ns_per_event: Figure::Measured(80.5),
+        ..events::timeline(events)
+    };
+    for (number, thread) in timeline.threads.iter_mut().enumerate() {
+        thread.name = (number == 0).then(|| "main \"1\"".into());
+        thread.os_id = (number < 2).then_some(42);
     }
+    timeline
 }
 
 /// A request of two tokens, whose gemv is called by attention and by the network after it.
 fn request() -> Timeline {
     use EventKind::{Brick, Layer, Span, Token};
-    timeline(&[
-        (Span("request"), 0, 0, 10_000, None),
-        (Token(0), 0, 100, 5_100, Some(0)),
-        (Layer(0), 0, 200, 5_000, Some(1)),
-        (Span("attention"), 0, 300, 2_300, Some(2)),
-        (Brick(&GEMV), 0, 400, 2_000, Some(3)),
-        (Span("ffn"), 0, 2_300, 4_900, Some(2)),
-        (Brick(&GEMV), 0, 2_400, 4_900, Some(5)),
-        (Token(1), 0, 6_000, 9_000, Some(0)),
-        (Layer(1), 0, 6_000, 9_000, Some(7)),
-        (Span("attention"), 0, 6_100, 8_100, Some(8)),
-        (Brick(&GEMV), 0, 6_100, 8_100, Some(9)),
-        (Brick(&ODD), 1, 500, 1_501, None),
+    timeline(vec![
+        event(Span("request"), 0, (0, 10_000), None),
+        event(Token(0), 0, (100, 5_100), Some(0)),
+        event(Layer(0), 0, (200, 5_000), Some(1)),
+        event(Span("attention"), 0, (300, 2_300), Some(2)),
+        event(Brick(&GEMV), 0, (400, 2_000), Some(3)),
+        event(Span("ffn"), 0, (2_300, 4_900), Some(2)),
+        event(Brick(&GEMV), 0, (2_400, 4_900), Some(5)),
+        event(Token(1), 0, (6_000, 9_000), Some(0)),
+        event(Layer(1), 0, (6_000, 9_000), Some(7)),
+        event(Span("attention"), 0, (6_100, 8_100), Some(8)),
+        event(Brick(&GEMV), 0, (6_100, 8_100), Some(9)),
+        event(Brick(&ODD), 1, (500, 1_501), None),
     ])
 }
 
@@ -73,30 +54,14 @@ fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What the oracle read; `None` where there is no Python.
-fn read_back(what: &str, text: &str) -> Option<Value> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: no python3");
-        return None;
-    }
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(
-        "{what}-{}",
-        std::thread::current().name()?.replace(':', "_")
-    ));
-    std::fs::File::create(&path)
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
-    let oracle = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/exports.py");
-    let output = Command::new("python3")
-        .args([oracle, what])
-        .arg(&path)
-        .output()
-        .unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}\n{text}");
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+/// What tests/oracles/`oracle` reads in `text`; `None` where there is no Python.
+fn read_back(oracle: &str, text: &str) -> Option<Value> {
+    let python = oracles::plain_python()?;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    Some(oracles::answer(
+        oracles::oracle(&python, oracle).arg(file.path()),
+    ))
 }
 
 /// By hand: self times are what the children leave.
@@ -139,7 +104,7 @@ fn paths_as_a_table() {
 #[test]
 fn the_flamegraph_is_xml_and_as_wide_as_the_times() {
     let svg = text(|out| request().paths().write_flamegraph("a <title> & more", out));
-    let Some(read) = read_back("flamegraph", &svg) else {
+    let Some(read) = read_back("flamegraph.py", &svg) else {
         return;
     };
     let frames = read["frames"].as_array().unwrap();
@@ -181,7 +146,7 @@ fn the_flamegraph_is_xml_and_as_wide_as_the_times() {
 #[test]
 fn chrome_gets_nested_slices_names_and_a_counter() {
     let json = text(|out| request().write_chrome("a \"model\"\n", out));
-    let Some(read) = read_back("chrome", &json) else {
+    let Some(read) = read_back("trace_events.py", &json) else {
         return;
     };
     let slices = read["slices"].as_array().unwrap();
@@ -204,7 +169,7 @@ fn chrome_gets_nested_slices_names_and_a_counter() {
         [6100, 1],
         [8100, 0]
     ]);
-    assert_eq!(read["counter"], counter);
+    assert_eq!(read["counters"]["threads in bricks"], counter);
     assert_eq!(read["other"]["start_unix_ns"], "1700000000000000000");
     assert_eq!(read["other"]["dropped"], "3");
 }
@@ -212,19 +177,19 @@ fn chrome_gets_nested_slices_names_and_a_counter() {
 /// A guard that was returned from the call it was made in, and polls that go from thread to thread.
 #[test]
 fn chrome_gets_what_does_not_nest_as_pairs_and_polls_as_a_flow() {
-    let mut timeline = timeline(&[
-        (EventKind::Brick(&GEMV), 0, 0, 1_000, None),
-        (EventKind::Span("guarded"), 0, 500, 3_000, Some(0)),
-        (EventKind::Brick(&GEMV), 0, 1_500, 2_000, Some(1)),
-        (EventKind::Poll(&ODD), 0, 3_100, 3_100, None),
-        (EventKind::Poll(&ODD), 0, 9_000, 9_500, None),
-        (EventKind::Poll(&ODD), 1, 4_000, 5_000, None),
+    let mut timeline = timeline(vec![
+        event(EventKind::Brick(&GEMV), 0, (0, 1_000), None),
+        event(EventKind::Span("guarded"), 0, (500, 3_000), Some(0)),
+        event(EventKind::Brick(&GEMV), 0, (1_500, 2_000), Some(1)),
+        event(EventKind::Poll(&ODD), 0, (3_100, 3_100), None),
+        event(EventKind::Poll(&ODD), 0, (9_000, 9_500), None),
+        event(EventKind::Poll(&ODD), 1, (4_000, 5_000), None),
     ]);
     for poll in &mut timeline.events[3..] {
         poll.call = Some(17);
     }
     let json = text(|out| timeline.write_chrome("apr", out));
-    let Some(read) = read_back("chrome", &json) else {
+    let Some(read) = read_back("trace_events.py", &json) else {
         return;
     };
     assert_eq!(read["pairs"], 1);
@@ -236,13 +201,23 @@ fn chrome_gets_what_does_not_nest_as_pairs_and_polls_as_a_flow() {
 
 #[test]
 fn an_empty_timeline_is_valid_everywhere() {
-    let empty = timeline(&[]);
+    let empty = timeline(vec![]);
     let json = text(|out| empty.write_chrome("apr", out));
     let svg = text(|out| empty.paths().write_flamegraph("nothing", out));
     assert_eq!(text(|out| empty.paths().write_folded(out)), "");
-    let Some(read) = read_back("chrome", &json) else {
+    let Some(read) = read_back("trace_events.py", &json) else {
         return;
     };
     assert_eq!(read["slices"], serde_json::json!([]));
-    read_back("flamegraph", &svg);
+    read_back("flamegraph.py", &svg);
+}
+
+/// The oracle finds each fault that it looks for, planted in a good trace.
+#[test]
+fn the_oracle_refuses_what_the_format_forbids() {
+    let Some(python) = oracles::plain_python() else {
+        return;
+    };
+    let told = oracles::answer(oracles::oracle(&python, "trace_events.py").arg("--self-test"));
+    assert!(told["broken"].as_u64().unwrap() > 20, "{told}");
 }

@@ -28,6 +28,29 @@ pub fn python() -> Option<PathBuf> {
     None
 }
 
+/// The system's Python, for oracles that need its standard library only. `None`, having said so, where
+/// there is none.
+pub fn plain_python() -> Option<PathBuf> {
+    match Command::new("python3").arg("--version").output() {
+        Ok(_) => Some(PathBuf::from("python3")),
+        Err(error) => {
+            eprintln!("skipped, no python3: {error}");
+            None
+        }
+    }
+}
+
+/// The JSON that an oracle answers with.
+///
+/// # Panics
+/// If it fails: with what it says.
+pub fn answer(command: &mut Command) -> serde_json::Value {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 /// A command that runs tests/oracles/`name`.
 pub fn oracle(python: &Path, name: &str) -> Command {
     let mut command = Command::new(python);
