@@ -3,7 +3,8 @@
 //! A [`SpanRecord`] says who called whom ([`TraceId`], [`SpanId`], parent), when (true start and end
 //! in Unix time, and a [`LamportClock`] for order where clocks differ), and what ([`Attributes`]). A
 //! [`TraceContext`] carries the first part from process to process, as a W3C `traceparent`.
-//! [`RecordedSpans`] are those of a [`Timeline`](crate::timeline::Timeline).
+//! [`RecordedSpans`] are those of a [`Timeline`](crate::timeline::Timeline), [`SpanStream`] those of a
+//! recording that goes on.
 //!
 //! ```
 //! use brick_runtime::span::{Attributes, Resource, SpanKind, SpanRecord, TraceContext};
@@ -22,11 +23,15 @@
 
 mod attribute;
 mod context;
+mod describe;
 mod id;
 mod lamport;
 mod record;
 mod recorded;
 mod resource;
+mod stream;
+#[cfg(feature = "visualization")]
+mod stream_live;
 
 pub use attribute::{Attributes, Value, code_attributes, keys};
 pub use context::{TraceContext, TraceFlags, TraceparentError};
@@ -35,3 +40,4 @@ pub use lamport::LamportClock;
 pub use record::{SpanKind, SpanRecord, Status};
 pub use recorded::RecordedSpans;
 pub use resource::Resource;
+pub use stream::{SpanStream, StreamCounts};

@@ -1,19 +1,18 @@
 //! A recorded timeline as spans.
 
-use super::attribute::{Attributes, code_attributes, keys};
+use super::attribute::{Attributes, keys};
+use super::describe::{Describer, Place};
 use super::id::SpanId;
 use super::lamport::LamportClock;
-use super::record::{SpanRecord, Status};
-use crate::registry::BrickInfo;
-use crate::timeline::{Event, EventKind, Outcome, Timeline};
-use std::borrow::Cow;
-use std::collections::HashMap;
+use super::record::SpanRecord;
+use crate::timeline::Timeline;
 
 /// The spans of a [`Timeline`], and the one that they are part of.
 ///
 /// Ids are given once, so that every sink is told the same; the records are made as they are asked
-/// for. A span's parent is what was open on its thread. What has none, such as the work of a pool's
-/// thread, is a child of the root: that it happened meanwhile is all that is known.
+/// for. A span's parent is what launched it
+/// ([`Event::launched_by`](crate::timeline::Event::launched_by)), else what was open on its thread. What
+/// has neither is a child of the root: that it happened meanwhile is all that is known.
 #[derive(Debug)]
 pub struct RecordedSpans {
     timeline: Timeline,
@@ -24,7 +23,7 @@ pub struct RecordedSpans {
     order: Vec<usize>,
     /// The logical clock of each of these.
     clocks: Vec<u64>,
-    attributes: HashMap<&'static str, Attributes>,
+    describer: Describer,
 }
 
 impl RecordedSpans {
@@ -38,21 +37,11 @@ impl RecordedSpans {
         // Of two that ended together the inner one ended first, and it has the larger index.
         order.sort_by_key(|&index| (events[index].end_ns, std::cmp::Reverse(index)));
         let clocks = order.iter().map(|_| clock.tick()).collect();
-        let start = timeline.clock.start_unix_ns;
-        let root = SpanRecord {
-            start_unix_ns: start,
-            end_unix_ns: start.saturating_add(timeline.clock.duration_ns),
-            logical_clock: Some(clock.tick()),
-            ..root
-        };
-        let root = root.with(
-            Attributes::new()
-                .and(keys::RECORDING_DROPPED, timeline.dropped)
-                .and_if(keys::RECORDING_NS, timeline.ns_per_event.value()),
-        );
+        let ids = events.iter().map(|_| SpanId::random()).collect();
+        let root = whole(root, &timeline, clock);
         RecordedSpans {
-            ids: events.iter().map(|_| SpanId::random()).collect(),
-            attributes: HashMap::new(),
+            describer: Describer::new(timeline.clock.start_unix_ns),
+            ids,
             timeline,
             root,
             order,
@@ -60,10 +49,31 @@ impl RecordedSpans {
         }
     }
 
+    /// With ids and clocks that were given while it was recorded: `told` is of each event its id and its
+    /// clock.
+    #[cfg(feature = "visualization")]
+    pub(super) fn told(
+        timeline: Timeline,
+        root: SpanRecord,
+        told: Vec<(SpanId, u64)>,
+        describer: Describer,
+    ) -> Self {
+        let mut order: Vec<usize> = (0..told.len()).collect();
+        order.sort_by_key(|&index| told[index].1);
+        RecordedSpans {
+            clocks: order.iter().map(|&index| told[index].1).collect(),
+            ids: told.into_iter().map(|(id, _)| id).collect(),
+            timeline,
+            root,
+            order,
+            describer,
+        }
+    }
+
     /// Adds to every span whose event is called so (`token`, `request`, …).
     #[must_use]
     pub fn with(mut self, name: &'static str, attributes: Attributes) -> Self {
-        self.attributes.entry(name).or_default().extend(attributes);
+        self.describer.add(name, attributes);
         self
     }
 
@@ -93,101 +103,42 @@ impl RecordedSpans {
 
     /// All of them, by the time they ended; the root comes last.
     pub fn iter(&self) -> impl Iterator<Item = SpanRecord> {
-        let mut bricks: HashMap<*const BrickInfo, Attributes> = HashMap::new();
+        let mut describer = self.describer.afresh();
         let ended = self.order.iter().zip(&self.clocks);
         let spans = ended.map(move |(&index, &clock)| {
             let event = &self.timeline.events[index];
-            let mut attributes = match event.kind.brick() {
-                Some(brick) => bricks
-                    .entry(brick)
-                    .or_insert_with(|| code_attributes(brick))
-                    .clone(),
-                None => Attributes::new(),
+            let parent = event.launched_by.or(event.parent);
+            let place = Place {
+                id: self.ids[index],
+                parent: parent.map_or(self.root.span_id, |parent| self.ids[parent]),
+                clock,
+                tid: self
+                    .timeline
+                    .threads
+                    .get(event.thread)
+                    .and_then(|thread| thread.os_id),
             };
-            attributes.extend(said_of(event));
-            if let Some(more) = self.attributes.get(&*event.kind.to_string()) {
-                attributes.extend(more.clone());
-            }
-            self.record(index, event, attributes, clock)
+            describer.span(&self.root, event, place)
         });
         spans.chain(std::iter::once(self.root.clone()))
     }
-
-    fn record(
-        &self,
-        index: usize,
-        event: &Event,
-        attributes: Attributes,
-        clock: u64,
-    ) -> SpanRecord {
-        let start = self.timeline.clock.start_unix_ns;
-        let thread = self.timeline.threads.get(event.thread);
-        let (from, to) = (
-            start.saturating_add(event.start_ns),
-            start.saturating_add(event.end_ns),
-        );
-        SpanRecord {
-            span_id: self.ids[index],
-            parent_span_id: Some(
-                event
-                    .parent
-                    .map_or(self.root.span_id, |parent| self.ids[parent]),
-            ),
-            logical_clock: Some(clock),
-            status: match (&event.failure, event.outcome) {
-                (Some(failure), _) => Status::Error {
-                    message: failure.message.clone().into(),
-                },
-                (None, Outcome::Panicked) => Status::Error {
-                    message: "panicked".into(),
-                },
-                (None, Outcome::Ended | Outcome::Open) => Status::Unset,
-            },
-            attributes,
-            tid: thread.and_then(|thread| thread.os_id),
-            ..self.root.child(name(event), from, to)
-        }
-    }
 }
 
-/// A layer and a token with their numbers.
-fn name(event: &Event) -> Cow<'static, str> {
-    match event.kind {
-        EventKind::Brick(info) | EventKind::Poll(info) => info.name.into(),
-        EventKind::Layer(layer) => format!("layer {layer}").into(),
-        EventKind::Token(position) => format!("token {position}").into(),
-        EventKind::Span(name) => name.into(),
-        kind => kind.to_string().into(),
-    }
+/// `root` with the times and the cost of the whole recording.
+fn whole(root: SpanRecord, timeline: &Timeline, clock: &LamportClock) -> SpanRecord {
+    let start = timeline.clock.start_unix_ns;
+    let root = SpanRecord {
+        start_unix_ns: start,
+        end_unix_ns: start.saturating_add(timeline.clock.duration_ns),
+        logical_clock: Some(clock.tick()),
+        ..root
+    };
+    root.with(cost(timeline.dropped, timeline.ns_per_event.value()))
 }
 
-/// What the event itself says.
-fn said_of(event: &Event) -> Attributes {
-    let what = match event.kind {
-        EventKind::Brick(_) => "brick",
-        EventKind::Poll(_) => "poll",
-        EventKind::Check(_) => "check",
-        EventKind::Layer(_) => "layer",
-        EventKind::Token(_) => "token",
-        EventKind::Span(_) => "scope",
-        EventKind::Fold => "profiler",
-    };
-    let (layer, position) = match event.kind {
-        EventKind::Layer(layer) => (Some(layer), event.position),
-        EventKind::Token(position) => (event.layer, Some(position)),
-        _ => (event.layer, event.position),
-    };
-    let open = event.outcome == Outcome::Open;
-    let failed = event.failure.as_ref().and_then(|failure| failure.brick);
+/// What a recording dropped, and what it cost.
+pub(super) fn cost(dropped: u64, ns_per_event: Option<f64>) -> Attributes {
     Attributes::new()
-        .and(keys::BRICK_EVENT, what)
-        .and_if(keys::BRICK_LAYER, layer)
-        .and_if(keys::BRICK_POSITION, position)
-        .and_if(keys::BRICK_FLOPS, event.work.flops)
-        .and_if(keys::BRICK_BYTES, event.work.bytes)
-        .and_if(keys::BRICK_TOKENS, event.work.tokens)
-        .and_if(keys::BRICK_ELEMENTS, event.work.elements)
-        .and_if(keys::BRICK_CALL, event.call)
-        .and_if(keys::BRICK_OPEN, open.then_some(true))
-        .and_if(keys::BRICK_FAILED, failed.map(|brick| brick.name))
+        .and(keys::RECORDING_DROPPED, dropped)
+        .and_if(keys::RECORDING_NS, ns_per_event)
 }

@@ -1,70 +1,97 @@
 //! Logs in ticks become a timeline in nanoseconds.
 
 use super::live::Anchor;
-use super::log::{Log, Raw};
-use super::{Clock, Event, EventKind, Timeline};
-use crate::clock;
+use super::log::{Closed, EventId, Raw};
+use super::scale::Scale;
+use super::{Clock, Event, Timeline};
 use crate::figure::Figure;
+use std::collections::HashMap;
 
-/// Puts together what the threads wrote down until the tick `stop`.
-pub(super) fn assemble(
-    mut logs: Vec<Log>,
-    lost: u64,
-    anchor: Anchor,
-    stop: u64,
-    ns_per_event: f64,
-) -> Timeline {
-    let ns_per_tick = clock::ns_per_tick();
-    // Of a later tick never less: what is nested in ticks is nested in nanoseconds.
-    let ns = |tick: u64| (tick.saturating_sub(anchor.tick) as f64 * ns_per_tick) as u64;
-    let dropped = lost + logs.iter().map(|log| log.dropped).sum::<u64>();
-    logs.retain(|log| !log.chunks.is_empty());
-    let first = |log: &Log| log.chunks.first().and_then(|c| c.first()).map(|e| e.start);
-    logs.sort_by_key(first);
+/// What the threads wrote down, and all that is needed to say when that was.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    /// By their numbers.
+    pub(crate) logs: Vec<Closed>,
+    /// Events that found no log.
+    pub(crate) lost: u64,
+    pub(crate) anchor: Anchor,
+    /// The tick at which the recording stopped.
+    pub(crate) stop: u64,
+    pub(crate) ns_per_event: f64,
+}
 
-    let mut timeline = Timeline {
-        clock: Clock {
-            start_unix_ns: anchor.unix_ns,
-            duration_ns: ns(stop),
-        },
-        threads: Vec::with_capacity(logs.len()),
-        events: Vec::with_capacity(logs.iter().flat_map(|l| &l.chunks).map(Vec::len).sum()),
-        dropped,
-        ns_per_event: Figure::Measured(ns_per_event),
-    };
-    for log in logs {
-        let (thread, base) = (timeline.threads.len(), timeline.events.len());
-        timeline.threads.push(log.thread);
-        for raw in log.chunks.into_iter().flatten() {
-            let mut event = event(&raw, thread, base, &ns, stop);
-            if event.kind == EventKind::Fold {
-                event.parent = still_open(&timeline.events, event.parent, event.start_ns);
+impl Stopped {
+    /// Events that are in no log.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lost + self.logs.iter().map(|log| log.dropped).sum::<u64>()
+    }
+
+    /// All of it as a timeline, and the id of each event.
+    pub(crate) fn assemble(self, scale: &Scale) -> (Timeline, Vec<EventId>) {
+        let dropped = self.dropped();
+        let events = |log: Closed| {
+            let mut events: Vec<Raw> = log.ended.into_iter().flatten().chain(log.open).collect();
+            // By their begin. None is missing: an event's index is its place.
+            events.sort_unstable_by_key(|raw| raw.index);
+            (log.thread, events)
+        };
+        let mut logs: Vec<_> = self.logs.into_iter().map(events).enumerate().collect();
+        logs.retain(|(_, (_, events))| !events.is_empty());
+        logs.sort_by_key(|(_, (_, events))| events.first().map(|event| event.start));
+        let n = logs.iter().map(|(_, (_, events))| events.len()).sum();
+
+        let mut timeline = Timeline {
+            clock: Clock {
+                start_unix_ns: self.anchor.unix_ns,
+                duration_ns: scale.ns(self.stop),
+            },
+            threads: Vec::with_capacity(logs.len()),
+            events: Vec::with_capacity(n),
+            dropped,
+            ns_per_event: Figure::Measured(self.ns_per_event),
+        };
+        let mut ids = Vec::with_capacity(n);
+        let mut launched = Vec::new();
+        // Of each log, where its events begin.
+        let mut bases = HashMap::new();
+        for (log, (thread, events)) in logs {
+            let (number, base) = (timeline.threads.len(), timeline.events.len());
+            timeline.threads.push(thread);
+            bases.insert(log, base);
+            for raw in events {
+                let mut event = raw.event(scale, self.stop);
+                (event.thread, event.parent) = (number, raw.parent.map(|parent| base + parent));
+                launched.extend(raw.launched_by.map(|by| (timeline.events.len(), by)));
+                timeline.events.push(event);
+                ids.push(EventId {
+                    log,
+                    index: raw.index,
+                });
             }
-            timeline.events.push(event);
+        }
+        for (event, by) in launched {
+            timeline.events[event].launched_by = bases.get(&by.log).map(|base| base + by.index);
+        }
+        (timeline, ids)
+    }
+}
+
+impl Raw {
+    /// In nanoseconds, on no thread and in nothing yet. What is open ends at the tick `stop`.
+    pub(crate) fn event(&self, scale: &Scale, stop: u64) -> Event {
+        Event {
+            kind: self.kind,
+            thread: 0,
+            start_ns: scale.ns(self.start),
+            end_ns: scale.ns(self.end.unwrap_or(stop).max(self.start)),
+            outcome: self.outcome(),
+            failure: self.failure.clone(),
+            parent: None,
+            launched_by: None,
+            layer: self.layer,
+            position: self.position,
+            call: self.call,
+            work: self.work,
         }
     }
-    timeline
-}
-
-fn event(raw: &Raw, thread: usize, base: usize, ns: &impl Fn(u64) -> u64, stop: u64) -> Event {
-    Event {
-        kind: raw.kind,
-        thread,
-        start_ns: ns(raw.start),
-        end_ns: ns(raw.end.unwrap_or(stop).max(raw.start)),
-        outcome: raw.outcome(),
-        failure: raw.failure.clone(),
-        parent: raw.parent.map(|parent| base + parent),
-        layer: raw.layer,
-        position: raw.position,
-        call: raw.call,
-        work: raw.work,
-    }
-}
-
-/// The innermost of `parent` and what it is in that went on after `start`: a fold is written down
-/// just before the end of the call that made it due.
-fn still_open(events: &[Event], parent: Option<usize>, start: u64) -> Option<usize> {
-    let mut outward = std::iter::successors(parent, |&parent| events[parent].parent);
-    outward.find(|&parent| events[parent].end_ns > start)
 }

@@ -22,6 +22,9 @@ pub struct Event {
     pub failure: Option<Arc<Failure>>,
     /// Index of the event that was open on this thread when it began; less than its own.
     pub parent: Option<usize>,
+    /// Index of the event that handed this work over, where that is not its parent: it was open on
+    /// another thread, or further out on this one. See [`handover`](super::handover).
+    pub launched_by: Option<usize>,
     /// The layer that the thread was in when it began.
     pub layer: Option<u64>,
     /// The position that the thread was at when it began.

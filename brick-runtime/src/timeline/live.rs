@@ -1,15 +1,17 @@
 //! Who writes where, while a recording runs.
 //!
-//! Each thread has a log of its own behind a lock that nobody else takes before the recording
-//! stops: 10 ns, where a call that is recorded takes 100. All of this is off the fast path.
+//! Each thread has a log of its own behind a lock that nobody else takes for longer than it takes to
+//! carry off a list of chunks: 10 ns, where a call that is recorded takes 100. All of this is off the
+//! fast path.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::assemble::assemble;
-use super::log::{Log, Raw, Room};
+use super::assemble::Stopped;
+use super::log::{Closed, EventId, Log, Raw, Room};
+use super::scale::Scale;
 use super::{EventKind, Failure, Limits, RecordingError, Thread, Timeline, Work};
 use crate::clock;
 use crate::contract::{Fault, Violation};
@@ -37,6 +39,8 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 struct Local {
     session: Arc<Session>,
     log: Arc<Mutex<Log>>,
+    /// The log's place in the session's.
+    number: usize,
 }
 
 thread_local! {
@@ -50,7 +54,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs `write` with this thread's log; `None` where there is none to write to.
-fn with_log<R>(write: impl FnOnce(&mut Log, &Room) -> R) -> Option<R> {
+fn with_log<R>(write: impl FnOnce(&mut Log, &Local) -> R) -> Option<R> {
     if INSIDE.replace(true) {
         LOST.fetch_add(1, Relaxed);
         return None;
@@ -64,8 +68,8 @@ fn with_log<R>(write: impl FnOnce(&mut Log, &Room) -> R) -> Option<R> {
         {
             *local = join();
         }
-        let Local { session, log } = local.as_ref()?;
-        Some(write(&mut lock(log), &session.room))
+        let local = local.as_ref()?;
+        Some(write(&mut lock(&local.log), local))
     });
     INSIDE.set(false);
     written.unwrap_or_else(|_| {
@@ -79,8 +83,16 @@ fn with_log<R>(write: impl FnOnce(&mut Log, &Room) -> R) -> Option<R> {
 fn join() -> Option<Local> {
     let session = lock(&SESSION).clone()?;
     let log = Arc::new(Mutex::new(Log::new(this_thread())));
-    lock(&session.logs).push(Arc::clone(&log));
-    Some(Local { session, log })
+    let number = {
+        let mut logs = lock(&session.logs);
+        logs.push(Arc::clone(&log));
+        logs.len() - 1
+    };
+    Some(Local {
+        session,
+        log,
+        number,
+    })
 }
 
 fn this_thread() -> Thread {
@@ -102,28 +114,71 @@ fn os_thread_id() -> Option<u64> {
     None
 }
 
+/// Where the thread stands: what an event is told of it.
+fn here() -> (Option<u64>, Option<u64>) {
+    (current_layer(), current_position())
+}
+
 /// Writes down that something begins: the tick at which it does, the last thing that is read.
 fn begin(kind: EventKind, call: Option<u64>) -> u64 {
-    let (layer, position) = (current_layer(), current_position());
-    let start = with_log(|log, room| {
-        let raw = Raw {
-            kind,
-            start: 0,
-            end: None,
-            panicked: false,
-            failure: None,
-            parent: None,
+    let raw = Raw {
+        call,
+        ..Raw::new(kind, here())
+    };
+    let start = with_log(|log, local| begin_in(log, local, raw));
+    start.flatten().unwrap_or_else(clock::any_ticks)
+}
+
+fn begin_in(log: &mut Log, local: &Local, raw: Raw) -> Option<u64> {
+    let event = log.begin(&local.session.room, raw)?;
+    event.start = clock::any_ticks();
+    Some(event.start)
+}
+
+/// What is open on a thread, for those who do its work elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    generation: u64,
+    event: EventId,
+    layer: Option<u64>,
+    position: Option<u64>,
+}
+
+/// What is open on this thread; `None` where nothing is, or it found no room.
+#[cold]
+pub(super) fn origin() -> Option<Origin> {
+    let (layer, position) = here();
+    with_log(|log, local| {
+        Some(Origin {
+            generation: local.session.generation,
+            event: EventId {
+                log: local.number,
+                index: log.innermost()?.index,
+            },
             layer,
             position,
-            call,
-            work: Work::default(),
-        };
-        let event = log.begin(room, raw)?;
-        let event = log.event(event)?;
-        event.start = clock::any_ticks();
-        Some(event.start)
-    });
-    start.flatten().unwrap_or_else(clock::any_ticks)
+        })
+    })
+    .flatten()
+}
+
+/// Work of `origin` begins here: when. `None` where it is the origin's own thread, in the middle of
+/// the event that handed the work over, or where the recording is another one by now.
+#[cold]
+pub(super) fn begin_task(origin: Origin, name: &'static str) -> Option<u64> {
+    let raw = Raw {
+        launched_by: Some(origin.event),
+        ..Raw::new(EventKind::Span(name), (origin.layer, origin.position))
+    };
+    with_log(|log, local| {
+        let inside = log.innermost().map(|open| open.index) == Some(origin.event.index)
+            && local.number == origin.event.log;
+        if inside || local.session.generation != origin.generation {
+            return None;
+        }
+        begin_in(log, local, raw)
+    })
+    .flatten()
 }
 
 /// A call begins, or a poll of the async call of that number.
@@ -142,9 +197,7 @@ pub(crate) fn end_call(start: u64, now: u64, panicked: bool, work: Work) {
         let call = |raw: &Raw| {
             raw.start == start && matches!(raw.kind, EventKind::Brick(_) | EventKind::Poll(_))
         };
-        if let Some(event) = log.conclude((start, now), panicked, call) {
-            event.work = work;
-        }
+        log.conclude((start, now), panicked, call, work);
     });
 }
 
@@ -162,7 +215,8 @@ pub(crate) fn end_scope(start: u64) -> u64 {
         let scope = |raw: &Raw| {
             raw.start == start && !matches!(raw.kind, EventKind::Brick(_) | EventKind::Poll(_))
         };
-        log.conclude((start, now), std::thread::panicking(), scope);
+        let panicked = std::thread::panicking();
+        log.conclude((start, now), panicked, scope, Work::default());
     });
     now
 }
@@ -172,7 +226,8 @@ pub(crate) fn end_scope(start: u64) -> u64 {
 pub(crate) fn end_innermost(kind: EventKind) {
     let now = clock::any_ticks();
     with_log(|log, _| {
-        log.conclude((0, now), std::thread::panicking(), |raw| raw.kind == kind);
+        let (panicked, scope) = (std::thread::panicking(), |raw: &Raw| raw.kind == kind);
+        log.conclude((0, now), panicked, scope, Work::default());
     });
 }
 
@@ -197,22 +252,12 @@ pub(crate) fn violated(violation: &Violation) {
 /// The profiler folded its log between these ticks.
 #[cold]
 pub(crate) fn folded(start: u64, end: u64) {
-    let (layer, position) = (current_layer(), current_position());
-    with_log(|log, room| {
-        let raw = Raw {
-            kind: EventKind::Fold,
-            start,
-            end: Some(end),
-            panicked: false,
-            failure: None,
-            parent: None,
-            layer,
-            position,
-            call: None,
-            work: Work::default(),
-        };
-        log.complete(room, raw);
-    });
+    let raw = Raw {
+        start,
+        end: Some(end),
+        ..Raw::new(EventKind::Fold, here())
+    };
+    with_log(|log, local| log.complete(&local.session.room, raw));
 }
 
 /// A number for an async call.
@@ -224,9 +269,9 @@ pub(crate) fn number_call() -> u64 {
 
 /// The clock and the wall clock at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Anchor {
-    pub(super) tick: u64,
-    pub(super) unix_ns: u64,
+pub(crate) struct Anchor {
+    pub(crate) tick: u64,
+    pub(crate) unix_ns: u64,
 }
 
 impl Anchor {
@@ -249,9 +294,21 @@ impl Anchor {
 
 /// The recording in progress, and the right to stop it.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(crate) struct Live {
+    session: Arc<Session>,
     anchor: Anchor,
     ns_per_event: f64,
+}
+
+/// What has ended in the log of that number.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) log: usize,
+    /// Its thread, as the system numbers it.
+    pub(crate) os_id: Option<u64>,
+    pub(crate) events: Vec<Vec<Raw>>,
+    /// When the first ended that has ended and stays for now.
+    pub(crate) stays: Option<u64>,
 }
 
 impl Live {
@@ -265,17 +322,66 @@ impl Live {
         }
         let ns_per_event = ns_per_event();
         let anchor = Anchor::now();
-        open(limits);
         Ok(Live {
+            session: open(limits),
             anchor,
             ns_per_event,
         })
     }
 
-    pub(super) fn stop(self) -> Timeline {
+    /// Takes out of the logs what has ended since it was last asked. What is done with it is to be told
+    /// to [`room`](Live::room).
+    pub(crate) fn take_ended(&self) -> Vec<Ended> {
+        let logs = lock(&self.session.logs).clone();
+        let ended = logs.iter().enumerate().map(|(number, log)| {
+            let mut log = lock(log);
+            let (events, stays) = log.take_ended();
+            Ended {
+                log: number,
+                os_id: log.thread.os_id,
+                events,
+                stays,
+            }
+        });
+        ended.collect()
+    }
+
+    /// Where memory that is free again is given back to.
+    pub(crate) fn room(&self) -> &Room {
+        &self.session.room
+    }
+
+    /// When it started.
+    pub(crate) fn anchor(&self) -> Anchor {
+        self.anchor
+    }
+
+    pub(crate) fn ns_per_event(&self) -> f64 {
+        self.ns_per_event
+    }
+
+    /// Nanoseconds from the start, from now on.
+    pub(crate) fn scale(&self) -> Scale {
+        Scale::from(self.anchor.tick)
+    }
+
+    /// Stops.
+    pub(crate) fn close(self) -> Stopped {
         let (logs, lost) = close();
-        let stop = clock::any_ticks();
-        assemble(logs, lost, self.anchor, stop, self.ns_per_event)
+        Stopped {
+            logs,
+            lost,
+            anchor: self.anchor,
+            stop: clock::any_ticks(),
+            ns_per_event: self.ns_per_event,
+        }
+    }
+
+    pub(super) fn stop(self) -> Timeline {
+        let start = self.anchor.tick;
+        let stopped = self.close();
+        // The rate over all the time until now.
+        stopped.assemble(&Scale::from(start)).0
     }
 }
 
@@ -287,20 +393,22 @@ impl Drop for Live {
 }
 
 /// Starts writing.
-fn open(limits: Limits) {
+fn open(limits: Limits) -> Arc<Session> {
     let generation = GENERATION.load(Relaxed) + 1;
     LOST.store(0, Relaxed);
-    *lock(&SESSION) = Some(Arc::new(Session {
+    let session = Arc::new(Session {
         generation,
         room: Room::new(limits.events),
         logs: Mutex::default(),
-    }));
+    });
+    *lock(&SESSION) = Some(Arc::clone(&session));
     GENERATION.store(generation, Relaxed);
     mode::set_recording(true);
+    session
 }
 
 /// Stops writing: what was written, and how many events found no log.
-fn close() -> (Vec<Log>, u64) {
+fn close() -> (Vec<Closed>, u64) {
     mode::set_recording(false);
     let Some(session) = lock(&SESSION).take() else {
         return (Vec::new(), 0);

@@ -37,24 +37,29 @@
 //! says so too, whatever the policy. Of an error that is returned, [`fail`] tells the events that are open.
 //!
 //! An event's parent is what was open on its thread when it began. Work that a pool's thread does
-//! for a call on another thread has no parent: nothing tells where it came from.
+//! for a call on another thread has none, unless the call gives a [`handover`] along: then
+//! [`Event::launched_by`] says where it came from.
 
 mod chrome;
 mod event;
 mod flamegraph;
+mod handover;
 mod path;
 mod recording;
 mod span;
 mod text;
 
 #[cfg(feature = "visualization")]
-mod assemble;
+pub(crate) mod assemble;
 #[cfg(feature = "visualization")]
 pub(crate) mod live;
 #[cfg(feature = "visualization")]
-mod log;
+pub(crate) mod log;
+#[cfg(feature = "visualization")]
+pub(crate) mod scale;
 
 pub use self::event::{Event, EventKind, Failure, Outcome, Work};
+pub use self::handover::{Handover, Task, handover};
 pub use self::path::{PathNode, Paths};
 pub use self::recording::{Limits, Recording, RecordingError};
 pub use self::span::{SpanScope, fail, span_scope};

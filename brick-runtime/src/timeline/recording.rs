@@ -46,6 +46,18 @@ impl Recording {
             match self.never {}
         }
     }
+
+    /// For those who take it apart while it runs.
+    #[cfg(feature = "visualization")]
+    pub(crate) fn into_live(self) -> super::live::Live {
+        self.live
+    }
+
+    /// There is none.
+    #[cfg(not(feature = "visualization"))]
+    pub(crate) fn never<T>(self) -> T {
+        match self.never {}
+    }
 }
 
 /// How much a [`Recording`] may hold.

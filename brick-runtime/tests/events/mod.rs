@@ -18,6 +18,7 @@ pub(crate) fn event(
         outcome: Outcome::Ended,
         failure: None,
         parent,
+        launched_by: None,
         layer: None,
         position: None,
         call: None,
