@@ -197,7 +197,7 @@ mod tests {
         };
         // Read from 100 on: the beginning at 90 was missed, the end at 110 is there.
         held.push(110, 1, exit);
-        assert_eq!(times(held.take(100).collect()), []);
+        assert_eq!(times(held.take(100).collect()), [0_u64; 0]);
         // Read from 200 on.
         held.push(90, 1, enter);
         held.push(150, 1, enter);
