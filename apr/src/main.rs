@@ -14,11 +14,9 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let told = if let Some(diagnosis) = error.downcast_ref::<Diagnosis>() {
-                format!("stopped: {diagnosis}")
-            } else if let Some(violation) = error.downcast_ref::<Violation>() {
-                // Several lines, as a diagnosis; its texts are from the source code.
-                format!("stopped: {violation}")
+            let told = if error.is::<Diagnosis>() || error.is::<Violation>() {
+                // Several lines, whose texts are from the source code or printable.
+                format!("stopped: {error:#}")
             } else {
                 one_line(&format!("{error:#}"))
             };

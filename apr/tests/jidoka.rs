@@ -55,6 +55,90 @@ fn a_nan_in_a_norm_is_found_in_the_file() {
     assert_eq!(told.matches("likely cause").count(), 1, "{told}");
 }
 
+/// The same words, whatever command runs the model.
+#[test]
+fn every_command_that_runs_a_model_diagnoses() {
+    let file = patched(|layout, all| {
+        let norm = layout.tensor("blk.1.attn_norm.weight");
+        patch(all, norm.data_at + 4 * 5, f32::NAN.to_le_bytes());
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let sums = dir.path().join("sums.json");
+    let checksum = ["trace", "checksum", "--output", sums.to_str().unwrap()];
+    with_file(&file, |path| {
+        let told = |command: &[&str]| {
+            let options = ["--prompt", "hello world", "--model", path.to_str().unwrap()];
+            let output = apr(&[command, &options].concat());
+            assert_eq!(output.status.code(), Some(1));
+            assert!(output.stdout.is_empty() || command == ["run"]);
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let run = told(&["run"]);
+        assert_has(
+            &run,
+            &["\nlikely cause: weight blk.1.attn_norm.weight holds a NaN "],
+        );
+        for command in [
+            &["profile"][..],
+            &["trace", "--activations"],
+            &["trace", "--attention", "--logits", "--kv", "--quant-error"],
+            &checksum,
+        ] {
+            assert_eq!(told(command), run, "{command:?}");
+        }
+    });
+    assert!(!sums.exists());
+}
+
+/// What only the trace computes is not looked for in the run: here the logit lens, where the model ends
+/// well. The stream is huge after the last layer but in one element, whose weight in the last norm
+/// is as large as f32 has it: before the last layer, that element is beyond f32.
+#[test]
+fn a_kernel_of_the_traces_own_is_told_as_such() {
+    let file = patched(|layout, all| {
+        let norm = layout.tensor("blk.2.ffn_norm.weight").data_at;
+        for i in 0..256 {
+            patch(all, norm + 4 * i, 1e6f32.to_le_bytes());
+        }
+        // Q4_0: eight blocks of 18 bytes.
+        const ROW: usize = 144;
+        // Where layer 1's output of the last token is largest.
+        const LARGEST: usize = 71;
+        let row = ROW * LARGEST;
+        let down = layout.tensor("blk.2.ffn_down.weight").data_at + row;
+        patch(all, down, [0; ROW]);
+        let last = layout.tensor("output_norm.weight").data_at + 4 * LARGEST;
+        patch(all, last, 3e38f32.to_le_bytes());
+    });
+    with_file(&file, |path| {
+        let options = [
+            "-n",
+            "1",
+            "--prompt",
+            "hello world",
+            "--model",
+            path.to_str().unwrap(),
+        ];
+        let plain = apr(&[&["run"][..], &options].concat());
+        assert!(
+            plain.status.success(),
+            "{}",
+            String::from_utf8_lossy(&plain.stderr)
+        );
+        let lens = apr(&[&["trace", "--logits"][..], &options].concat());
+        let told = String::from_utf8(lens.stderr).unwrap();
+        assert_eq!(lens.status.code(), Some(1), "{told}");
+        assert_has(
+            &told,
+            &[
+                "apr: stopped: brick `RmsNorm` broke its contract `out: no_inf`\n",
+                "\nlikely cause: the run itself was finite up to here: the kernel that stopped it is one of the trace's own",
+            ],
+        );
+        assert!(!told.contains("run again"), "{told}");
+    });
+}
+
 /// Layouts as in golden/quant: a scale of the fourth block of row 5 of a Q8_0 matrix.
 #[test]
 fn an_infinite_scale_is_found_in_the_file() {

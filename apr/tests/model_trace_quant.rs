@@ -330,3 +330,24 @@ fn drift_is_the_distance_of_two_runs() {
     let why = "the reference has tensors that are not F32, F16 or BF16";
     assert_eq!(drift["why"], why);
 }
+
+/// Which of the two models it was is told with the diagnosis.
+#[test]
+fn a_reference_with_a_nan_is_diagnosed() {
+    let mut bytes = reference(&tiny("tiny-llama"), 0.0);
+    let at = Layout::of(&bytes).tensor("blk.1.ffn_norm.weight").data_at;
+    patch(&mut bytes, at + 4 * 7, f32::NAN.to_le_bytes());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("reference.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    let path = path.to_str().unwrap();
+    let output = apr(&["trace", "--quant-error", "-n", "1", "--reference", path]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let first = format!(
+        "apr: stopped: --reference {path}: brick `RmsNorm` broke its contract `out: no_nan`\n"
+    );
+    assert!(told.starts_with(&first), "{told}");
+    let cause = "likely cause: weight blk.1.ffn_norm.weight holds a NaN or infinite value in row 0, element 7\n";
+    assert!(told.ends_with(cause), "{told}");
+}

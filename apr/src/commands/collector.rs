@@ -1,10 +1,12 @@
 //! A run as spans, and the collector that they are sent to.
 
-use anyhow::{Context, Result};
+use crate::jidoka::Diagnosis;
+use anyhow::{Context, Error, Result};
+use brick_runtime::contract::Violation;
 use brick_runtime::sink::otlp::{Endpoint, Otlp};
 use brick_runtime::sink::{ExportReport, Exporter, Limits};
 use brick_runtime::span::{
-    Attributes, LamportClock, RecordedSpans, Resource, SpanRecord, TraceContext, keys,
+    Attributes, LamportClock, RecordedSpans, Resource, SpanRecord, Status, TraceContext, keys,
 };
 use brick_runtime::timeline::Timeline;
 use std::io::{self, Write};
@@ -117,9 +119,41 @@ pub(super) struct Generated<'a> {
     pub(super) input_tokens: usize,
     /// Tokens that were generated.
     pub(super) output_tokens: usize,
+    /// Why the run did not end by itself.
+    pub(super) failed: Option<&'a Failed>,
+}
+
+/// Why a run did not end by itself.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// With the diagnosis, if there is one.
+    pub(super) message: String,
+    /// The brick at fault, if one is known.
+    brick: Option<&'static str>,
+}
+
+impl Failed {
+    /// What an error of a run says.
+    pub(super) fn of(error: &Error) -> Self {
+        let violation = error.downcast_ref::<Violation>();
+        let diagnosis = error.downcast_ref::<Diagnosis>().and_then(Diagnosis::brick);
+        Self {
+            message: format!("{error:#}"),
+            brick: diagnosis.or(violation.map(|violation| violation.brick.name)),
+        }
+    }
 }
 
 impl Generated<'_> {
+    /// What the run is called: the command, the model, and how it ended unless it ended well.
+    pub(super) fn title(&self) -> String {
+        let title = format!("{} {}", self.command, self.model);
+        match self.failed.and_then(|failed| failed.message.lines().next()) {
+            Some(why) => format!("{title}, stopped: {why}"),
+            None => title,
+        }
+    }
+
     /// `timeline` as spans, as called by `caller`.
     pub(super) fn spans(&self, timeline: Timeline, caller: Option<&TraceContext>) -> RecordedSpans {
         let model = Attributes::new()
@@ -130,6 +164,14 @@ impl Generated<'_> {
             .and(keys::GEN_AI_INPUT_TOKENS, self.input_tokens)
             .and(keys::GEN_AI_OUTPUT_TOKENS, self.output_tokens);
         let root = SpanRecord::root(self.command, 0, 0, Resource::detect("apr")).with(request);
+        let root = match self.failed {
+            Some(failed) => root
+                .status(Status::Error {
+                    message: failed.message.clone().into(),
+                })
+                .with(Attributes::new().and_if(keys::BRICK_FAILED, failed.brick)),
+            None => root,
+        };
         let root = match caller {
             Some(caller) => root.in_context(caller),
             None => root,

@@ -1,13 +1,15 @@
 //! A model that is loaded and the threads to run it on: what `run` and `profile` share.
 
 use crate::gguf::Gguf;
-use crate::model::{Model, ModelError};
+use crate::jidoka;
+use crate::model::{Model, ModelError, Session};
 use crate::model_file::{ModelArg, ModelFile};
 use crate::progress::Progress;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
 use anyhow::{Context, Error, Result};
 use brick_runtime::brick;
 use brick_runtime::contract::{self, Policy, Violation};
+use brick_runtime::timeline::fail;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -98,14 +100,30 @@ fn stop_on_violation<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
     caught(body)
 }
 
-/// Runs `body`; a violation that unwinds out of it becomes the error.
+/// Runs `body`; a violation that unwinds out of it becomes the error. A timeline has it that what is
+/// open on this thread failed.
 pub(super) fn caught<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
-    panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+    let ran = panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         match payload.downcast::<Violation>() {
             Ok(violation) => Err(Error::new(*violation)),
             Err(payload) => panic::resume_unwind(payload),
         }
+    });
+    ran.inspect_err(|error| match error.downcast_ref::<Violation>() {
+        Some(violation) => fail(violation, Some(violation.brick)),
+        None => fail(&format_args!("{error:#}"), None),
     })
+}
+
+/// Runs `body` with a session of the model in `gguf`; NaN or infinite numbers that stop it are told
+/// with their [diagnosis](jidoka::diagnose).
+pub(super) fn diagnosed<'m, R>(
+    session: &mut Session<'m>,
+    gguf: &Gguf<'_>,
+    body: impl FnOnce(&mut Session<'m>) -> Result<R>,
+) -> Result<R> {
+    let ran = caught(|| body(session));
+    ran.map_err(|error| jidoka::diagnose(error, session.model(), gguf, session.fed()))
 }
 
 impl Engine<'_> {
@@ -125,6 +143,11 @@ impl Engine<'_> {
             return Err(ModelError::EmptyPrompt.into());
         }
         Ok(self.tokenizer.encode(prompt, EncodeOptions::default())?)
+    }
+
+    /// What stopped a session of this model after `fed`, with all that can be found out about it.
+    pub(super) fn diagnose(&self, error: Error, fed: &[u32]) -> Error {
+        jidoka::diagnose(error, &self.model, self.gguf, fed)
     }
 
     /// How many tokens may follow a prompt of `n_prompt`: what was asked for, or `default` as far

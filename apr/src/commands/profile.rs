@@ -1,8 +1,8 @@
 //! `apr profile`: where the time of a prompt and of each further token goes.
 
-use super::collector::Generated;
+use super::collector::{Failed, Generated};
 use super::engine::{self, Engine, PromptArg, ThreadArgs};
-use super::record::{RecordArgs, Recorded, Recorder};
+use super::record::{RecordArgs, Recorded, all_told};
 use crate::model::{Generator, Session};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
@@ -131,72 +131,51 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     engine::with(&args.model, &args.threads, |engine| {
         let recorder = args.record.start(args.by == By::Path)?;
-        let (report, recorded) = measure(args, engine, profiler, recorder)?;
-        let mut out = io::stdout().lock();
-        match args.format {
-            Format::Human => print(&report, &mut out)?,
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
-                writeln!(out)?;
+        let ids = engine.encode(&args.prompt.text)?;
+        // The first token follows from the prompt alone; each measured one takes a forward pass.
+        let longest = args.tokens.get().max(args.warmup).saturating_add(1);
+        let mut session = Session::new(&engine.model, ids.len().saturating_add(longest))?;
+        let mut run = Run {
+            engine,
+            ids: &ids,
+            input_tokens: 0,
+            output_tokens: 0,
+        };
+        let phases = engine::caught(|| run.measure(args, profiler, &mut session));
+        let stopped = recorder.stop();
+        let phases = phases.map_err(|error| engine.diagnose(error, session.fed()));
+        let failed = phases.as_ref().err().map(Failed::of);
+        let recorded = stopped.spans(&Generated {
+            command: "apr profile",
+            model: engine.name,
+            input_tokens: run.input_tokens,
+            output_tokens: run.output_tokens,
+            failed: failed.as_ref(),
+        });
+        match phases {
+            Ok(phases) => report(args, engine, phases, recorded),
+            Err(error) => {
+                let delivered = recorded.map_or(Ok(()), Recorded::deliver);
+                all_told([Err(error), delivered])
             }
         }
-        drop(out);
-        recorded.map_or(Ok(()), Recorded::send)
     })
 }
 
-fn measure<'a>(
+/// Prints the phases, and hands out what was recorded.
+fn report(
     args: &Args,
-    engine: &Engine<'a>,
-    profiler: &BrickProfiler,
-    recorder: Recorder<'_>,
-) -> anyhow::Result<(Report<'a>, Option<Recorded>)> {
-    let ids = engine.encode(&args.prompt.text)?;
-    let tokens = args.tokens.get();
-    // The first token follows from the prompt alone; each measured one takes a forward pass.
-    let longest = tokens.max(args.warmup).saturating_add(1);
-    let mut session = Session::new(&engine.model, ids.len().saturating_add(longest))?;
-
-    let progress = Progress::new("warming up", 0);
-    let span = span_scope("warm-up");
-    session.feed(&ids)?;
-    decode(engine, &mut session, &ids, args.warmup, || {})?;
-    session.clear();
-    drop((span, progress));
-
-    let progress = Progress::new("reading the prompt", ids.len());
-    let span = span_scope(PREFILL);
-    profiler.reset();
-    let clock = Instant::now();
-    session.feed_with(&ids, |done| progress.set(done))?;
-    let wall = clock.elapsed();
-    drop(span);
-    let mut prefill = Phase::new(profiler, ids.len(), wall);
-    drop(progress);
-
-    let progress = Progress::new("generating", tokens);
-    let (mut clock, mut span) = (Instant::now(), None);
-    decode(engine, &mut session, &ids, tokens, || {
-        span = Some(span_scope(DECODE));
-        profiler.reset();
-        clock = Instant::now();
-    })?;
-    let wall = clock.elapsed();
-    drop(span);
-    let mut decode = Phase::new(profiler, tokens, wall);
-    drop(progress);
-    let recorded = recorder.finish(&Generated {
-        command: "apr profile",
-        model: engine.name,
-        // Warm-up and measured, each with the token that follows from the prompt.
-        input_tokens: 2 * ids.len(),
-        output_tokens: args.warmup + tokens + 2,
-    })?;
-    if let Some(recorded) = recorded.as_ref().filter(|_| args.by == By::Path) {
-        prefill.add_paths(recorded.timeline(), PREFILL);
-        decode.add_paths(recorded.timeline(), DECODE);
+    engine: &Engine<'_>,
+    [mut prefill, mut decode]: [Phase; 2],
+    recorded: Option<Recorded<'_>>,
+) -> anyhow::Result<()> {
+    if let Some(recorded) = &recorded {
+        recorded.write()?;
+        if args.by == By::Path {
+            prefill.add_paths(recorded.timeline(), PREFILL);
+            decode.add_paths(recorded.timeline(), DECODE);
+        }
     }
-
     let report = Report {
         schema: SCHEMA,
         model: engine.name,
@@ -206,24 +185,96 @@ fn measure<'a>(
         prefill,
         decode,
     };
-    Ok((report, recorded))
+    let mut out = io::stdout().lock();
+    match args.format {
+        Format::Human => print(&report, &mut out)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+    }
+    drop(out);
+    recorded.map_or(Ok(()), Recorded::send)
 }
 
-/// Generates one token, calls `started`, and generates `n` more.
-fn decode(
-    engine: &Engine<'_>,
-    session: &mut Session<'_>,
-    prompt: &[u32],
-    n: usize,
-    started: impl FnOnce(),
-) -> anyhow::Result<()> {
-    let sampler = Sampler::new(SamplerConfig::GREEDY)?;
-    let generator = Generator::new(session, &engine.tokenizer, sampler, prompt, n + 1);
-    let mut generator = generator.ignore_end();
-    generator.step()?;
-    started();
-    while generator.step()?.is_some() {}
-    Ok(())
+/// A run to be measured, and the tokens so far: of the warm-up too.
+struct Run<'a> {
+    engine: &'a Engine<'a>,
+    ids: &'a [u32],
+    input_tokens: usize,
+    output_tokens: usize,
+}
+
+impl Run<'_> {
+    fn measure(
+        &mut self,
+        args: &Args,
+        profiler: &BrickProfiler,
+        session: &mut Session<'_>,
+    ) -> anyhow::Result<[Phase; 2]> {
+        let tokens = args.tokens.get();
+        let progress = Progress::new("warming up", 0);
+        let span = span_scope("warm-up");
+        self.prefill(session, |_| {})?;
+        self.decode(session, args.warmup, || {})?;
+        session.clear();
+        drop((span, progress));
+
+        let progress = Progress::new("reading the prompt", self.ids.len());
+        let span = span_scope(PREFILL);
+        profiler.reset();
+        let clock = Instant::now();
+        self.prefill(session, |done| progress.set(done))?;
+        let wall = clock.elapsed();
+        drop(span);
+        let prefill = Phase::new(profiler, self.ids.len(), wall);
+        drop(progress);
+
+        let progress = Progress::new("generating", tokens);
+        let (mut clock, mut span) = (Instant::now(), None);
+        self.decode(session, tokens, || {
+            span = Some(span_scope(DECODE));
+            profiler.reset();
+            clock = Instant::now();
+        })?;
+        let wall = clock.elapsed();
+        drop(span);
+        let decode = Phase::new(profiler, tokens, wall);
+        drop(progress);
+        Ok([prefill, decode])
+    }
+
+    /// Reads the prompt.
+    fn prefill(
+        &mut self,
+        session: &mut Session<'_>,
+        progress: impl FnMut(usize),
+    ) -> anyhow::Result<()> {
+        self.input_tokens += self.ids.len();
+        session.feed_with(self.ids, progress)?;
+        Ok(())
+    }
+
+    /// Generates one token, calls `started`, and generates `n` more.
+    fn decode(
+        &mut self,
+        session: &mut Session<'_>,
+        n: usize,
+        started: impl FnOnce(),
+    ) -> anyhow::Result<()> {
+        let sampler = Sampler::new(SamplerConfig::GREEDY)?;
+        let tokenizer = &self.engine.tokenizer;
+        let generator = Generator::new(session, tokenizer, sampler, self.ids, n + 1);
+        let mut generator = generator.ignore_end();
+        if generator.step()?.is_some() {
+            self.output_tokens += 1;
+        }
+        started();
+        while generator.step()?.is_some() {
+            self.output_tokens += 1;
+        }
+        Ok(())
+    }
 }
 
 impl Phase {

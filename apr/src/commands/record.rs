@@ -2,6 +2,7 @@
 
 use super::collector::{self, Collector, CollectorArgs, Generated};
 use crate::export::{self, Export};
+use crate::terminal::one_line;
 use anyhow::{Context, Result};
 use brick_runtime::span::{RecordedSpans, TraceContext};
 use brick_runtime::timeline::{Limits, Recording, Timeline};
@@ -29,9 +30,20 @@ pub(super) struct Recorder<'a> {
     caller: Option<TraceContext>,
 }
 
-/// What was recorded, and who is to have it yet.
+/// A recording that has stopped.
 #[derive(Debug)]
-pub(super) struct Recorded {
+pub(super) struct Stopped<'a> {
+    exports: &'a [Export],
+    timeline: Option<Timeline>,
+    collector: Option<Collector>,
+    caller: Option<TraceContext>,
+}
+
+/// What was recorded, and who is to have it.
+#[derive(Debug)]
+pub(super) struct Recorded<'a> {
+    exports: &'a [Export],
+    title: String,
     spans: RecordedSpans,
     collector: Option<Collector>,
 }
@@ -56,20 +68,44 @@ impl RecordArgs {
     }
 }
 
-impl Recorder<'_> {
-    /// Stops, writes the files, and says on standard error what the recording cost and lacks. What
-    /// was recorded, if anything was.
+impl<'a> Recorder<'a> {
+    /// Stops: what comes now is not part of the run.
+    pub(super) fn stop(self) -> Stopped<'a> {
+        Stopped {
+            exports: self.exports,
+            timeline: self.recording.map(Recording::stop),
+            collector: self.collector,
+            caller: self.caller,
+        }
+    }
+}
+
+impl<'a> Stopped<'a> {
+    /// The spans of what was recorded, if anything was.
+    pub(super) fn spans(self, generated: &Generated<'_>) -> Option<Recorded<'a>> {
+        let spans = generated.spans(self.timeline?, self.caller.as_ref());
+        Some(Recorded {
+            exports: self.exports,
+            title: generated.title(),
+            spans,
+            collector: self.collector,
+        })
+    }
+}
+
+impl Recorded<'_> {
+    /// The timeline.
+    pub(super) fn timeline(&self) -> &Timeline {
+        self.spans.timeline()
+    }
+
+    /// Writes the files, and says on standard error what the recording cost and lacks.
     ///
     /// # Errors
     /// If a file can't be written.
-    pub(super) fn finish(self, generated: &Generated<'_>) -> Result<Option<Recorded>> {
-        let Some(timeline) = self.recording.map(Recording::stop) else {
-            return Ok(None);
-        };
-        let spans = generated.spans(timeline, self.caller.as_ref());
-        let title = format!("{} {}", generated.command, generated.model);
-        export::write(self.exports, &spans, &title)?;
-        let timeline = spans.timeline();
+    pub(super) fn write(&self) -> Result<()> {
+        export::write(self.exports, &self.spans, &self.title)?;
+        let timeline = self.spans.timeline();
         let mut err = io::stderr().lock();
         writeln!(
             err,
@@ -80,15 +116,7 @@ impl Recorder<'_> {
             timeline.ns_per_event,
             timeline.ns_per_event.value().unwrap_or(f64::NAN) * timeline.events.len() as f64 / 1e6,
         )?;
-        let collector = self.collector;
-        Ok(Some(Recorded { spans, collector }))
-    }
-}
-
-impl Recorded {
-    /// The timeline.
-    pub(super) fn timeline(&self) -> &Timeline {
-        self.spans.timeline()
+        Ok(())
     }
 
     /// Sends it to the collector, if there is one: the last thing that a command does.
@@ -101,4 +129,25 @@ impl Recorded {
             None => Ok(()),
         }
     }
+
+    /// Writes the files and sends the rest, whether or not the files could be written.
+    ///
+    /// # Errors
+    /// Those of both, of which the first is returned and the other told.
+    pub(super) fn deliver(self) -> Result<()> {
+        let written = self.write();
+        all_told([written, self.send()])
+    }
+}
+
+/// The first error; others are told on standard error here: each is of a thing that somebody waits for.
+pub(super) fn all_told(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let mut errors = results.into_iter().filter_map(Result::err);
+    let first = errors.next();
+    for error in errors {
+        let told = one_line(&format!("{error:#}"));
+        // Who does not read this has the exit code.
+        let _ = writeln!(io::stderr(), "apr: {told}");
+    }
+    first.map_or(Ok(()), Err)
 }

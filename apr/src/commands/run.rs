@@ -1,12 +1,11 @@
 //! `apr run`: continues a prompt.
 
-use super::collector::Generated;
+use super::collector::{Failed, Generated};
 use super::engine::{self, Engine, ThreadArgs};
-use super::record::{RecordArgs, Recorded};
+use super::record::{RecordArgs, Recorded, all_told};
 use super::sampling::SamplingArgs;
 use super::token::Token;
-use super::tracing::{TraceArgs, Traced, Tracer};
-use crate::jidoka;
+use super::tracing::{TraceArgs, Traced};
 use crate::model::{Generator, Session, Stop};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
@@ -106,26 +105,19 @@ struct Timings {
 pub fn run(args: &Args) -> Result<()> {
     let sampler = args.sampling.sampler()?;
     engine::with(&args.model, &args.threads, |engine| {
-        let recorder = args.record.start(false)?;
-        let (input_tokens, output_tokens) = generate(args, engine, sampler)?;
-        let recorded = recorder.finish(&Generated {
-            command: "apr run",
-            model: engine.name,
-            input_tokens,
-            output_tokens,
-        })?;
-        recorded.map_or(Ok(()), Recorded::send)
+        generate(args, engine, sampler)
     })
 }
 
-/// Tokens that were read, and that were generated.
-fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<(usize, usize)> {
+/// Generates, prints, and hands out what was traced and recorded, also of a run that fails.
+fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
     let (k, n_vocab) = (args.top_logits, engine.model.n_vocab());
     if k > n_vocab {
         bail!("--top-logits is {k}, the vocabulary has {n_vocab} tokens");
     }
+    let recorder = args.record.start(false)?;
     let mut tracer = args.trace.start()?;
-    let _request = span_scope("request");
+    let request = span_scope("request");
     let clock = Instant::now();
     let encode = || engine.encode(&args.prompt);
     let ids = match &mut tracer {
@@ -134,50 +126,60 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<(usize
     };
     let tokenize = clock.elapsed();
     let max_tokens = engine.max_tokens(ids.len(), args.max_tokens, DEFAULT_MAX_TOKENS)?;
-    let traced = Traced {
-        engine,
-        prompt: &args.prompt,
-        prompt_ids: &ids,
-        max_tokens,
-        sampling: &args.sampling,
-    };
+    let mut session = Session::new(&engine.model, ids.len() + max_tokens)?;
+    if let Some(tracer) = &mut tracer {
+        tracer.observe(&mut session);
+    }
     let mut generated_ids = Vec::new();
     let continued = engine::caught(|| {
         let tokens = (&ids[..], max_tokens, &mut generated_ids);
-        continue_prompt(args, engine, sampler, tracer.as_mut(), tokens)
+        continue_prompt(args, engine, sampler, &mut session, tokens)
     });
-    let continued = continued.map_err(|error| {
-        let fed = [&ids[..], &generated_ids].concat();
-        jidoka::diagnose(error, &engine.model, engine.gguf, &fed)
+    drop(request);
+    let stopped = recorder.stop();
+    let continued = continued.map_err(|error| engine.diagnose(error, session.fed()));
+    drop(session);
+
+    // What was seen of a run that failed is worth as much as the diagnosis.
+    let failed = continued.as_ref().err().map(Failed::of);
+    let recorded = stopped.spans(&Generated {
+        command: "apr run",
+        model: engine.name,
+        input_tokens: ids.len(),
+        output_tokens: generated_ids.len(),
+        failed: failed.as_ref(),
     });
-    match continued {
-        Ok(c) => {
-            let (prefill, tokens) = ((ids.len(), c.prefill), (ids.len(), generated_ids.len()));
-            let report = Report {
-                schema: SCHEMA,
-                model: engine.name,
-                architecture: engine.architecture(),
-                threads: rayon::current_num_threads(),
-                prompt: &args.prompt,
-                prompt_ids: &ids,
-                generated_ids,
-                text: c.out.generated(args.prompt.len()),
-                stop: (max_tokens > 0).then_some(c.stop.name()),
-                top_logits: c.top_logits,
-                timings: Timings::new(engine, tokenize, prefill, c.decode),
-            };
-            c.out.finish(&report)?;
-            tracer.map_or(Ok(()), |tracer| tracer.finish(&traced, None))?;
-            Ok(tokens)
-        }
-        Err(error) => {
-            // What was traced until then is worth as much as the diagnosis.
-            if let Some(tracer) = tracer {
-                tracer.finish(&traced, Some(format!("{error:#}")))?;
-            }
-            Err(error)
-        }
-    }
+    let printed = continued.and_then(|c| {
+        let report = Report {
+            schema: SCHEMA,
+            model: engine.name,
+            architecture: engine.architecture(),
+            threads: rayon::current_num_threads(),
+            prompt: &args.prompt,
+            prompt_ids: &ids,
+            generated_ids,
+            text: c.out.generated(args.prompt.len()),
+            stop: (max_tokens > 0).then_some(c.stop.name()),
+            top_logits: c.top_logits,
+            timings: Timings::new(engine, tokenize, (ids.len(), c.prefill), c.decode),
+        };
+        c.out.finish(&report)
+    });
+    let traced = tracer.map_or(Ok(()), |tracer| {
+        let traced = Traced {
+            engine,
+            prompt: &args.prompt,
+            prompt_ids: &ids,
+            max_tokens,
+            sampling: &args.sampling,
+        };
+        tracer.finish(
+            &traced,
+            failed.as_ref().map(|failed| failed.message.clone()),
+        )
+    });
+    let delivered = recorded.map_or(Ok(()), Recorded::deliver);
+    all_told([printed, traced, delivered])
 }
 
 /// What came of a prompt.
@@ -195,14 +197,10 @@ fn continue_prompt(
     args: &Args,
     engine: &Engine<'_>,
     sampler: Sampler,
-    tracer: Option<&mut Tracer<'_>>,
+    session: &mut Session<'_>,
     tokens: (&[u32], usize, &mut Vec<u32>),
 ) -> Result<Continued> {
     let (ids, max_tokens, generated_ids) = tokens;
-    let mut session = Session::new(&engine.model, ids.len() + max_tokens)?;
-    if let Some(tracer) = tracer {
-        tracer.observe(&mut session);
-    }
     let progress = Progress::new("reading the prompt", ids.len());
     let span = span_scope("prefill");
     let clock = Instant::now();
@@ -213,7 +211,7 @@ fn continue_prompt(
 
     let mut out = Output::new(args.json);
     out.text(&args.prompt)?;
-    let generator = Generator::new(&mut session, &engine.tokenizer, sampler, ids, max_tokens);
+    let generator = Generator::new(session, &engine.tokenizer, sampler, ids, max_tokens);
     // Text that comes shows how far it is; JSON comes at the end.
     let progress = (args.json && max_tokens > 0).then(|| Progress::new("generating", max_tokens));
     let span = span_scope("decode");

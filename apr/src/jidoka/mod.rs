@@ -86,6 +86,30 @@ pub fn diagnose(
     })
 }
 
+/// The error of somebody who looked on at a session, and computed what the session does not.
+pub fn of_observer(error: anyhow::Error) -> anyhow::Error {
+    if !is_numeric(&error) {
+        return error;
+    }
+    anyhow::Error::new(Diagnosis {
+        stopped_by: format!("{error:#}"),
+        found: None,
+        causes: vec![
+            "the run itself was finite up to here: the kernel that stopped it is one of the trace's own, \
+             which reads out layers and heads that the run does not"
+                .to_owned(),
+        ],
+    })
+}
+
+impl Diagnosis {
+    /// The brick that made the first bad number, if there was one in the replay; names of several,
+    /// where it may be any of them.
+    pub fn brick(&self) -> Option<&'static str> {
+        self.found.as_ref().map(|found| brick(found.node))
+    }
+}
+
 impl std::error::Error for Diagnosis {}
 
 /// A diagnosis of some lines.

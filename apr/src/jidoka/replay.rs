@@ -2,22 +2,48 @@
 
 use super::Found;
 use crate::model::{At, Halt, Model, ModelError, Node, Observer, Session, Tensor, View};
-use brick_runtime::TensorStats;
 use brick_runtime::contract::{self, Policy};
+use brick_runtime::{BrickProfiler, TensorStats};
 
 /// The first bad tensor; `None` if there is none.
 pub(super) fn replay(model: &Model<'_>, tokens: &[u32]) -> Result<Option<Found>, ModelError> {
-    // The kernels' own checks would stop before the tensor is seen.
-    let policy = contract::policy();
-    contract::set_policy(Policy::Record);
+    let _aside = Aside::begin();
     let mut watch = Watch::default();
     let mut session = Session::new(model, tokens.len())?;
     session.observe(&mut watch);
     let fed = session.feed(tokens).map(|_| ());
-    contract::set_policy(policy);
     match (fed, watch.found) {
         (_, Some(found)) => Ok(Some(found)),
         (fed, None) => fed.map(|()| None),
+    }
+}
+
+/// While it lives, kernels' own checks do not stop them before the tensor is seen, and their calls are
+/// not among those of the run that is looked into.
+struct Aside {
+    policy: Policy,
+    profiled: bool,
+}
+
+impl Aside {
+    fn begin() -> Self {
+        let profiler = BrickProfiler::global();
+        let aside = Self {
+            policy: contract::policy(),
+            profiled: profiler.is_enabled(),
+        };
+        contract::set_policy(Policy::Record);
+        profiler.disable();
+        aside
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        contract::set_policy(self.policy.clone());
+        if self.profiled {
+            BrickProfiler::global().enable();
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use super::observe::{At, Outcome};
 use super::{ModelError, Session};
 use crate::tokenizer::{Tokenizer, Utf8Stream};
+use brick_kernels::BrickId;
 use brick_kernels::sampling::Sampler;
 use brick_runtime::brick;
-use brick_runtime::timeline::span_scope;
+use brick_runtime::timeline::{fail, span_scope};
 use brick_runtime::trace::TraceStep;
 
 /// Why a generation ended.
@@ -118,7 +119,8 @@ impl<'s, 'm> Generator<'s, 'm> {
     fn sample(&mut self) -> Result<u32, ModelError> {
         let at = self.at();
         self.session.tap.begin(TraceStep::Sample, at);
-        let id = self.sampler.sample(self.session.logits())?;
+        let chosen = self.sampler.sample(self.session.logits());
+        let id = chosen.inspect_err(|error| fail(error, Some(BrickId::Sampling.info())))?;
         let outcome = Outcome::Token(id);
         self.session.tap.end(TraceStep::Sample, at, outcome);
         Ok(id)

@@ -4,6 +4,7 @@
 
 use super::{Model, ModelError};
 use brick_kernels::kv_cache::KvCache;
+use brick_runtime::timeline::fail;
 use brick_runtime::trace::TraceStep;
 use std::error::Error;
 use std::fmt;
@@ -227,6 +228,7 @@ impl Tap<'_> {
             None => Ok(()),
             Some(observer) => observer
                 .tensor(&Tensor { node, at, data }, &View { model, cache })
+                .inspect_err(|halt| fail(halt, None))
                 .map_err(ModelError::Halted),
         }
     }

@@ -17,6 +17,8 @@ pub struct Session<'m> {
     pub(super) scratch: Scratch,
     pub(super) logits: Vec<f32>,
     pub(super) n_past: usize,
+    /// Those before `n_past`, and the batch that is or was being worked on.
+    fed: Vec<u32>,
     pub(super) tap: Tap<'m>,
 }
 
@@ -49,6 +51,7 @@ impl<'m> Session<'m> {
             scratch: Scratch::default(),
             logits: vec![0.0; model.n_vocab()],
             n_past: 0,
+            fed: Vec::new(),
             tap: Tap::default(),
         })
     }
@@ -62,6 +65,16 @@ impl<'m> Session<'m> {
     /// Tokens fed so far.
     pub fn n_past(&self) -> usize {
         self.n_past
+    }
+
+    /// The tokens fed so far; where feeding failed, with the batch that it failed on.
+    pub fn fed(&self) -> &[u32] {
+        &self.fed
+    }
+
+    /// The model that it is a session of.
+    pub fn model(&self) -> &'m Model<'m> {
+        self.model
     }
 
     /// The keys and values of the tokens fed so far.
@@ -79,6 +92,7 @@ impl<'m> Session<'m> {
         self.cache.truncate(0);
         self.logits.fill(0.0);
         self.n_past = 0;
+        self.fed.clear();
     }
 
     /// Feeds the next tokens of the text and returns the logits, `[n_vocab]`, for the token that
@@ -111,6 +125,8 @@ impl<'m> Session<'m> {
             });
         }
         for batch in tokens.chunks(BATCH) {
+            self.fed.truncate(self.n_past);
+            self.fed.extend_from_slice(batch);
             self.forward(batch)?;
             self.n_past += batch.len();
             progress(self.n_past - used);

@@ -163,7 +163,9 @@ fn collect(
     let mut collector = Collector::default();
     let mut session = Session::new(&engine.model, prompt.len() + n)?;
     session.observe(&mut collector);
-    let generated = super::generate(engine, &mut session, prompt, n)?;
+    let generated = engine::diagnosed(&mut session, engine.gguf, |session| {
+        super::generate(engine, session, prompt, n)
+    })?;
     drop(session);
     // The last one is chosen and not fed.
     let fed = &generated[..generated.len().saturating_sub(1)];

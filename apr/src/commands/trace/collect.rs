@@ -75,6 +75,8 @@ pub(super) struct Collector<'m> {
     pub(super) roundings: Option<Roundings>,
     /// Time spent here.
     pub(super) spent: Duration,
+    /// What runs are kernels of the trace's own.
+    looking: bool,
     failure: Option<anyhow::Error>,
 }
 
@@ -96,6 +98,7 @@ impl<'m> Collector<'m> {
             activations: Vec::new(),
             roundings: fits.then(Roundings::default),
             spent: Duration::ZERO,
+            looking: false,
             failure: None,
         }
     }
@@ -106,6 +109,21 @@ impl<'m> Collector<'m> {
     /// That.
     pub(super) fn check(&mut self) -> Result<()> {
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Whether the session was stopped in the middle of what is done here: by no fault of its own.
+    pub(super) fn is_looking(&self) -> bool {
+        self.looking
+    }
+
+    /// Runs `look` on the trace's own account.
+    fn account<R>(&mut self, look: impl FnOnce(&mut Self) -> R) -> R {
+        let clock = Instant::now();
+        self.looking = true;
+        let result = look(self);
+        self.looking = false;
+        self.spent += clock.elapsed();
+        result
     }
 
     /// Bytes of the buffers, which are not records and come on top of them.
@@ -218,18 +236,13 @@ impl Observer for Collector<'_> {
         let (TraceStep::Sample, Outcome::Token(token)) = (step, outcome) else {
             return;
         };
-        let clock = Instant::now();
-        if let Err(error) = self.conclude(token) {
+        if let Err(error) = self.account(|this| this.conclude(token)) {
             self.failure.get_or_insert(error);
         }
-        self.spent += clock.elapsed();
     }
 
     fn tensor(&mut self, tensor: &Tensor<'_>, view: &View<'_>) -> Result<(), Halt> {
-        let clock = Instant::now();
-        let looked = self.look(tensor, view);
-        self.spent += clock.elapsed();
-        Ok(looked?)
+        Ok(self.account(|this| this.look(tensor, view))?)
     }
 }
 

@@ -1,10 +1,12 @@
 //! How far the activations of a quantised model are from those of its reference.
 
 use super::weights::{GroupError, worst_first};
-use crate::gguf;
+use crate::commands::engine;
+use crate::gguf::{self, Gguf};
 use crate::model::{Halt, Model, Node, Observer, Session, Tensor, View};
 use crate::model_file::ModelFile;
 use crate::progress::Progress;
+use crate::terminal::one_line;
 use anyhow::{Context, Result};
 use brick_kernels::quant::Format;
 use brick_runtime::trace::QuantError;
@@ -62,7 +64,7 @@ impl Observer for LastRows {
 /// # Errors
 /// If the reference can't be run.
 pub(super) fn errors(
-    model: &Model<'_>,
+    (model, gguf): (&Model<'_>, &Gguf<'_>),
     reference: Option<&ModelFile>,
     ids: &[u32],
 ) -> Result<Drift> {
@@ -70,15 +72,17 @@ pub(super) fn errors(
     let Some(file) = reference else {
         return unavailable("needs --reference: the same model in F32, F16 or BF16");
     };
-    let gguf = file.parse()?;
-    if !gguf.tensors().iter().all(is_exact) {
+    let exact_gguf = file.parse()?;
+    if !exact_gguf.tensors().iter().all(is_exact) {
         return unavailable("the reference has tensors that are not F32, F16 or BF16");
     }
-    let exact = Model::load(&gguf).with_context(|| file.name().to_owned())?;
+    let exact = Model::load(&exact_gguf).with_context(|| file.name().to_owned())?;
     if exact.config() != model.config() {
         return unavailable("the reference's hyperparameters are not the model's");
     }
-    let (ours, theirs) = (last_rows(model, ids)?, last_rows(&exact, ids)?);
+    let theirs = last_rows(&exact, &exact_gguf, ids)
+        .with_context(|| format!("--reference {}", one_line(file.name())))?;
+    let ours = last_rows(model, gguf, ids)?;
     let rows = theirs.0.values().chain(ours.0.values());
     let buffer_bytes = rows.map(|row| size_of::<f32>() * row.len()).sum();
     let mut tensors = Vec::new();
@@ -112,12 +116,15 @@ fn is_exact(tensor: &gguf::Tensor<'_>) -> bool {
     matches!(format, Some(Format::F32 | Format::F16 | Format::Bf16))
 }
 
-fn last_rows(model: &Model<'_>, ids: &[u32]) -> Result<LastRows> {
+fn last_rows(model: &Model<'_>, gguf: &Gguf<'_>, ids: &[u32]) -> Result<LastRows> {
     let mut rows = LastRows::default();
     let progress = Progress::new("comparing the activations", ids.len());
     let mut session = Session::new(model, ids.len())?;
     session.observe(&mut rows);
-    session.feed_with(ids, |done| progress.set(done))?;
+    engine::diagnosed(&mut session, gguf, |session| {
+        session.feed_with(ids, |done| progress.set(done))?;
+        Ok(())
+    })?;
     drop(session);
     Ok(rows)
 }

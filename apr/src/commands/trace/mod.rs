@@ -14,6 +14,7 @@ mod weights;
 
 use super::engine::{self, Engine, PromptArg, ThreadArgs};
 use super::token::Token;
+use crate::jidoka;
 use crate::model::{Generator, Session};
 use crate::model_file::{ModelArg, ModelFile};
 use crate::progress::Progress;
@@ -209,16 +210,24 @@ fn trace<'a>(
     session.observe(&mut collector);
 
     let clock = Instant::now();
-    let generated = generate(engine, &mut session, &ids, n)?;
+    let generated = engine::caught(|| generate(engine, &mut session, &ids, n));
     let wall = clock.elapsed();
+    let fed = session.fed().to_vec();
     let (cache, config) = (session.cache(), engine.model.config());
     let kv = args.sections.kv.then(|| KvState::of(cache, config));
     let kv = kv.transpose()?;
     drop(session);
+    let generated = generated.map_err(|error| match collector.is_looking() {
+        true => jidoka::of_observer(error),
+        false => engine.diagnose(error, &fed),
+    })?;
     collector.check()?;
     let errors = args.sections.quant_error.then(|| -> Result<_> {
         let weights = weights::errors(engine.gguf, reference)?;
-        Ok((weights, drift::errors(&engine.model, reference, &ids)?))
+        Ok((
+            weights,
+            drift::errors((&engine.model, engine.gguf), reference, &ids)?,
+        ))
     });
     let errors = errors.transpose()?;
     Report::new(args, engine, (ids, generated), collector, kv, errors, wall)
