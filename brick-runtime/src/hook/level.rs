@@ -8,6 +8,10 @@ use crate::clock;
 use crate::slab::meta;
 use crate::slab::{Slab, sites};
 use crate::timeline::live;
+use crate::tracer::armed;
+
+/// The start of a call that a tracer looks at: later than any.
+pub(super) const ESCALATED: u64 = u64::MAX;
 
 /// A call or a poll that is open.
 ///
@@ -57,6 +61,9 @@ impl Level {
 
     /// Opens a call, or a poll of the async call of that number in a timeline.
     pub(super) fn open_recorded(site: &'static Site, poll_of: Option<&mut Option<u64>>) -> Level {
+        if mode::armed() && poll_of.is_none() && armed::begin(site.info()) {
+            return Level::unrecorded(ESCALATED);
+        }
         match site.find_slow() {
             Some((slab, index, opened)) => {
                 let above = enter(slab, index, opened);
@@ -75,14 +82,19 @@ impl Level {
                     },
                 }
             }
-            None => Level {
-                fast: None,
-                slow: None,
-                index: sites::UNREGISTERED.into(),
-                opened: meta::ABSENT.into(),
-                above: 0,
-                start: 0,
-            },
+            None => Level::unrecorded(0),
+        }
+    }
+
+    /// A call that goes into no statistics.
+    fn unrecorded(start: u64) -> Level {
+        Level {
+            fast: None,
+            slow: None,
+            index: sites::UNREGISTERED.into(),
+            opened: meta::ABSENT.into(),
+            above: 0,
+            start,
         }
     }
 
@@ -131,6 +143,8 @@ impl Level {
             let now = clock::any_ticks();
             self.close_call(slab, now, work);
             self.end_event(now, false, &work.work());
+        } else if self.start == ESCALATED {
+            armed::end(false);
         }
     }
 

@@ -14,7 +14,7 @@ mod work;
 
 use std::marker::PhantomData;
 
-use self::level::Level;
+use self::level::{ESCALATED, Level};
 pub use self::poll::{AsyncCall, Running};
 pub(crate) use self::site::Recorded;
 pub use self::site::Site;
@@ -24,6 +24,7 @@ use crate::clock;
 use crate::contract::Amount;
 use crate::slab::Slab;
 use crate::slab::meta::Kind;
+use crate::tracer::armed;
 
 /// A call that is about to start: takes what it declares of itself.
 #[derive(Debug)]
@@ -178,7 +179,12 @@ impl<W: Declares> Drop for Guard<W> {
 #[cold]
 #[inline(never)]
 fn unwound(slab: Option<&'static Slab>, index: u64, opened: u64, above: u64, start: u64) {
-    let Some(slab) = slab else { return };
+    let Some(slab) = slab else {
+        if start == ESCALATED {
+            armed::end(true);
+        }
+        return;
+    };
     let level = Level {
         fast: Some(slab),
         slow: None,

@@ -19,6 +19,8 @@ const NO_COUNTER: u8 = 8;
 const RECORDING: u8 = 16;
 /// A call is being looked at so closely that no other's time means anything.
 const PAUSED: u8 = 32;
+/// A tracer waits for a brick's next call.
+const ARMED: u8 = 64;
 
 static MODE: AtomicU8 = AtomicU8::new(NEW);
 
@@ -64,6 +66,18 @@ pub(super) fn set_paused(on: bool) {
 /// Whether there is a pause.
 pub(super) fn paused() -> bool {
     get() & PAUSED != 0
+}
+
+/// Says whether a tracer waits for a brick's next call.
+pub(crate) fn set_armed(on: bool) {
+    if armed() != on {
+        set(ARMED, on);
+    }
+}
+
+/// Whether a tracer waits for a brick's next call, which may be looked at now.
+pub(super) fn armed() -> bool {
+    get() & (ARMED | PAUSED | DISABLED) == ARMED
 }
 
 /// Whether every brick waits for the device.

@@ -35,7 +35,7 @@ impl Drop for Paused {
 }
 
 /// A call began in a pause.
-pub(super) fn count() {
+pub(crate) fn count() {
     NOT_RECORDED.fetch_add(1, Relaxed);
 }
 

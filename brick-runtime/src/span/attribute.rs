@@ -212,6 +212,27 @@ pub mod keys {
     pub const BRICK_LAYER: &str = "brick.layer";
     /// The position (of a token in its sequence) that the call was for, from 0.
     pub const BRICK_POSITION: &str = "brick.position";
+    /// Why a call was escalated: `unstable_timing`, `low_efficiency`, `both`, `requested`.
+    pub const ESCALATION_REASON: &str = "brick.escalation.reason";
+    /// Standard deviation over mean, where that was the reason.
+    pub const ESCALATION_CV: &str = "brick.escalation.cv";
+    /// Budget over time, where that was the reason.
+    pub const ESCALATION_EFFICIENCY: &str = "brick.escalation.efficiency";
+    /// The budget that the call was held to, in microseconds.
+    pub const ESCALATION_BUDGET_US: &str = "brick.escalation.budget_us";
+    /// Microseconds that the call took, tracing taken out.
+    pub const ESCALATION_DURATION_US: &str = "brick.escalation.duration_us";
+    /// What its system calls were observed with: `perf`, `ptrace`, `cpu`.
+    pub const ESCALATION_BACKEND: &str = "brick.escalation.backend";
+    /// Why the breakdown may lack something.
+    pub const ESCALATION_PARTIAL: &str = "brick.escalation.partial";
+    /// Why there is no breakdown.
+    pub const ESCALATION_NO_BREAKDOWN: &str = "brick.escalation.no_breakdown";
+    /// Threads that waited from the call's beginning to its end, and in which system call.
+    pub const ESCALATION_WAITING: &str = "brick.escalation.waiting_threads";
+    /// What a figure of the breakdown begins with: `brick.syscalls.futex_us`, `…futex_calls`,
+    /// `…compute_us`, `…tracer_us`, ….
+    pub const SYSCALLS: &str = "brick.syscalls.";
     /// Calls and scopes that the recording had no room for.
     pub const RECORDING_DROPPED: &str = "brick.recording.dropped";
     /// What a recorded call cost, in nanoseconds.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::syscall::category_of;
 use crate::figure::Figure;
 
 /// A way to see the system calls of this process.
@@ -255,40 +256,4 @@ impl fmt::Display for BackendProblem {
             None => Ok(()),
         }
     }
-}
-
-/// What a system call is for, by its number.
-#[cfg(all(feature = "tracer", target_os = "linux", target_pointer_width = "64"))]
-fn category_of(number: i64) -> SyscallCategory {
-    // The numbers of futex2's calls are the same everywhere (include/uapi/asm-generic/unistd.h).
-    const FUTEX_WAITV: i64 = 449;
-    const FUTEX2: std::ops::RangeInclusive<i64> = 454..=456;
-    match number {
-        libc::SYS_mmap
-        | libc::SYS_munmap
-        | libc::SYS_mremap
-        | libc::SYS_mprotect
-        | libc::SYS_madvise
-        | libc::SYS_brk => SyscallCategory::Mmap,
-        libc::SYS_futex | FUTEX_WAITV => SyscallCategory::Futex,
-        n if FUTEX2.contains(&n) => SyscallCategory::Futex,
-        libc::SYS_ioctl => SyscallCategory::Ioctl,
-        libc::SYS_read
-        | libc::SYS_pread64
-        | libc::SYS_readv
-        | libc::SYS_preadv
-        | libc::SYS_preadv2 => SyscallCategory::Read,
-        libc::SYS_write
-        | libc::SYS_pwrite64
-        | libc::SYS_writev
-        | libc::SYS_pwritev
-        | libc::SYS_pwritev2 => SyscallCategory::Write,
-        _ => SyscallCategory::Other,
-    }
-}
-
-/// Without the feature `tracer` nothing has numbers in it.
-#[cfg(not(all(feature = "tracer", target_os = "linux", target_pointer_width = "64")))]
-fn category_of(_number: i64) -> SyscallCategory {
-    SyscallCategory::Other
 }

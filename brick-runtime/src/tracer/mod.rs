@@ -45,7 +45,10 @@
 //!   comes may see an `EINTR` from those calls that are not restarted (`epoll_wait` is one, see
 //!   signal(7)).
 
+#[cfg_attr(not(feature = "visualization"), path = "armed_absent.rs")]
+pub(crate) mod armed;
 mod breakdown;
+mod call;
 mod escalation;
 #[cfg_attr(
     all(
@@ -66,81 +69,35 @@ mod escalation;
     path = "absent.rs"
 )]
 mod observer;
+mod ongoing;
 mod probe;
+mod span;
+mod syscall;
 mod thresholds;
 mod watch;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
+pub use self::armed::Armed;
 pub use self::breakdown::{
     BackendProblem, SyscallBreakdown, SyscallCategory, SyscallUsage, ThreadSyscalls, TraceBackend,
 };
+pub use self::call::{EscalatedCall, TracedBrickResult, TracerCounts};
+use self::call::{plain, timed};
 use self::escalation::TokenBucket;
+use self::ongoing::{Alone, Cause, Escalated, Ongoing, pause};
 pub use self::probe::{BackendStatus, backends};
+pub use self::syscall::syscall_name;
 pub use self::thresholds::{EscalationReason, EscalationThresholds};
 use self::watch::Watch;
 use crate::profiler::BrickProfiler;
 use crate::registry::{BrickId, BrickInfo};
-
-/// What became of one call.
-#[derive(Clone, Debug)]
-pub struct TracedBrickResult<T> {
-    /// What the call returned.
-    pub result: T,
-    /// Microseconds that it took, what tracing added taken out.
-    pub duration_us: u64,
-    /// Where they went; `None` if the call was not escalated, or could not be observed.
-    pub syscall_breakdown: Option<SyscallBreakdown>,
-    /// Why an escalated call has no breakdown.
-    pub no_breakdown: Option<Cow<'static, str>>,
-    /// Budget over duration: 1 is just kept, 0.25 is four times over.
-    pub efficiency_score: f32,
-    /// It took longer than its budget.
-    pub over_budget: bool,
-    /// Why the call was escalated; `None` if it was not.
-    pub escalation_reason: Option<EscalationReason>,
-    /// The id under which [`BrickTracer::with_exporter`]'s function exported the call.
-    pub otlp_span_id: Option<String>,
-}
-
-/// An escalated call, for an exporter.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct EscalatedCall<'a> {
-    /// Whose.
-    pub brick: &'static BrickInfo,
-    /// When it began and ended, tracing included.
-    pub start: SystemTime,
-    /// See `start`.
-    pub end: SystemTime,
-    /// Why it was escalated.
-    pub reason: EscalationReason,
-    /// Its budget in microseconds.
-    pub budget_us: u64,
-    /// Where its time went, if it could be observed.
-    pub breakdown: Option<&'a SyscallBreakdown>,
-}
-
-/// What a tracer has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct TracerCounts {
-    /// Calls that were escalated.
-    pub escalated: u64,
-    /// Calls that would have been, but for the rate limit.
-    pub rate_limited: u64,
-    /// Calls that would have been, but for another escalated call at that time.
-    pub busy: u64,
-    /// Calls of annotated functions that began during escalated calls, and so are in no statistics:
-    /// of all tracers of this process, the escalated calls themselves included.
-    pub not_recorded: u64,
-}
+use crate::sink::Exporter;
+use crate::span::{Resource, TraceContext};
 
 /// Escalates calls of bricks whose timing is off, and at most so many a second.
 ///
@@ -150,13 +107,13 @@ pub struct BrickTracer {
     tokens: TokenBucket,
     watch: Watch,
     observer: observer::Observer,
-    exporter: Option<Exporter>,
+    exporter: Option<Export>,
     escalated: AtomicU64,
     rate_limited: AtomicU64,
     busy: AtomicU64,
 }
 
-type Exporter = Box<dyn Fn(&EscalatedCall<'_>) -> Option<String> + Send + Sync>;
+type Export = Box<dyn Fn(&EscalatedCall<'_>) -> Option<String> + Send + Sync>;
 
 impl Default for BrickTracer {
     fn default() -> Self {
@@ -172,9 +129,6 @@ impl fmt::Debug for BrickTracer {
             .finish_non_exhaustive()
     }
 }
-
-/// One escalated call at a time in a process: they would observe each other.
-static ACTIVE: Mutex<()> = Mutex::new(());
 
 impl BrickTracer {
     /// With the default thresholds and the best backend that works here.
@@ -214,6 +168,7 @@ impl BrickTracer {
     }
 
     /// Gives each escalated call to a function that exports it, and returns its span's id.
+    /// [`EscalatedCall::span`] makes a span of it; [`with_spans`](Self::with_spans) does all of it.
     #[must_use]
     pub fn with_exporter(
         mut self,
@@ -221,6 +176,28 @@ impl BrickTracer {
     ) -> BrickTracer {
         self.exporter = Some(Box::new(export));
         self
+    }
+
+    /// Offers a span of each escalated call to `exporter`: as a child of `parent`, or each in a trace of
+    /// its own. The id that is returned is that of the span which is sent; `None` where there was no
+    /// room for it.
+    #[must_use]
+    pub fn with_spans(
+        self,
+        exporter: Arc<Exporter>,
+        resource: impl Into<Arc<Resource>>,
+        parent: Option<TraceContext>,
+    ) -> BrickTracer {
+        let resource = resource.into();
+        self.with_exporter(move |call| {
+            let span = call.span(Arc::clone(&resource));
+            let span = match &parent {
+                Some(parent) => span.in_context(parent),
+                None => span,
+            };
+            let id = span.span_id.to_string();
+            exporter.offer(span).then_some(id)
+        })
     }
 
     /// The thresholds.
@@ -252,6 +229,15 @@ impl BrickTracer {
             busy: self.busy.load(Relaxed),
             not_recorded: pause::not_recorded(),
         }
+    }
+
+    /// Escalates calls of every annotated function of this process, wherever they are made, without
+    /// anything around them, for as long as the result lives and is [told to look](Armed::look). They
+    /// go to the [exporter](Self::with_exporter), which is called on the thread of the call. An `async`
+    /// function's polls are not escalated. `None` while another tracer is armed.
+    #[must_use]
+    pub fn arm(self: &Arc<Self>) -> Option<Armed> {
+        Armed::new(self)
     }
 
     /// Calls `f`, which is one call of the brick `id`, escalated if the brick's recent statistics
@@ -303,31 +289,21 @@ impl BrickTracer {
         if !cfg!(feature = "visualization") {
             return None;
         }
-        if self.watch.is_due(Instant::now()) {
-            let snapshot = BrickProfiler::global().snapshot();
-            self.watch.look(&snapshot, &self.thresholds);
-            self.observer.rest();
-        }
+        self.look(false);
         // The threshold before the token.
         self.watch.pending(brick).filter(|_| self.take_token())
     }
 
-    /// Calls `f` while nothing is recorded and, if there is a way, every system call is seen.
-    fn observe<T>(
-        &self,
-        budget_us: u64,
-        f: impl FnOnce() -> T,
-    ) -> (
-        TracedBrickResult<T>,
-        Result<SyscallBreakdown, BackendProblem>,
-    ) {
-        let _paused = pause::pause();
-        match self.observer.start() {
-            Ok(observation) => {
-                let traced = plain(budget_us, f);
-                (traced, Ok(observation.end()))
+    /// Looks at the profiler's statistics, if it is time to; `anew` if verdicts that have not had their
+    /// call since the last look are to be dropped.
+    fn look(&self, anew: bool) {
+        if self.watch.is_due(Instant::now()) {
+            if anew {
+                self.watch.drop_pending();
             }
-            Err(problem) => (plain(budget_us, f), Err(problem)),
+            let snapshot = BrickProfiler::global().snapshot();
+            self.watch.look(&snapshot, &self.thresholds);
+            self.observer.rest();
         }
     }
 
@@ -338,90 +314,44 @@ impl BrickTracer {
         reason: EscalationReason,
         f: impl FnOnce() -> T,
     ) -> TracedBrickResult<T> {
-        if !cfg!(feature = "visualization") {
-            return TracedBrickResult {
-                no_breakdown: Some(crate::snapshot::BUILT_WITHOUT.into()),
-                ..plain(budget_us, f)
-            };
-        }
-        let _one = match ACTIVE.try_lock() {
-            Ok(guard) => guard,
-            // A brick that panicked while escalated has left nothing half done.
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => {
-                self.busy.fetch_add(1, Relaxed);
-                return TracedBrickResult {
-                    no_breakdown: Some("another call was being escalated".into()),
-                    ..plain(budget_us, f)
-                };
-            }
+        let none = |why: &'static str, f| TracedBrickResult {
+            no_breakdown: Some(why.into()),
+            ..plain(budget_us, f)
         };
-        self.watch.spend(brick);
+        if !cfg!(feature = "visualization") {
+            return none(crate::snapshot::BUILT_WITHOUT, f);
+        }
+        let Some(alone) = Alone::take() else {
+            self.busy.fetch_add(1, Relaxed);
+            return none("another call was being escalated", f);
+        };
+        let cause = Cause {
+            brick,
+            budget_us: Some(budget_us as f64),
+            reason,
+        };
+        let ongoing = self.begin(cause, alone);
+        let result = f();
+        let escalated = ongoing.end();
+        TracedBrickResult {
+            otlp_span_id: self.export(&escalated),
+            syscall_breakdown: escalated.breakdown,
+            no_breakdown: escalated.no_breakdown,
+            escalation_reason: Some(reason),
+            ..timed(result, escalated.ns, budget_us)
+        }
+    }
+
+    /// Begins to look at a call.
+    fn begin(&self, cause: Cause, alone: Alone) -> Ongoing {
+        self.watch.spend(cause.brick);
         self.escalated.fetch_add(1, Relaxed);
-        let start = SystemTime::now();
-        let (mut traced, breakdown) = self.observe(budget_us, f);
-        let end = SystemTime::now();
-        match breakdown {
-            Ok(breakdown) => {
-                if let [Some(wall), Some(tracer)] =
-                    [&breakdown.wall_us, &breakdown.tracer_us].map(|figure| figure.value())
-                {
-                    traced = timed(traced.result, (wall - tracer).max(0.0) * 1e3, budget_us);
-                }
-                traced.syscall_breakdown = Some(breakdown);
-            }
-            Err(problem) => traced.no_breakdown = Some(problem.to_string().into()),
-        }
-        traced.escalation_reason = Some(reason);
-        if let Some(export) = &self.exporter {
-            traced.otlp_span_id = export(&EscalatedCall {
-                brick,
-                start,
-                end,
-                reason,
-                budget_us,
-                breakdown: traced.syscall_breakdown.as_ref(),
-            });
-        }
-        traced
+        Ongoing::begin(cause, &self.observer, alone)
     }
-}
 
-/// A call that is timed and nothing else.
-fn plain<T>(budget_us: u64, f: impl FnOnce() -> T) -> TracedBrickResult<T> {
-    let begin = Instant::now();
-    let result = f();
-    let ns = begin.elapsed().as_nanos() as f64;
-    timed(result, ns, budget_us)
-}
-
-fn timed<T>(result: T, ns: f64, budget_us: u64) -> TracedBrickResult<T> {
-    let budget_ns = budget_us as f64 * 1e3;
-    TracedBrickResult {
-        result,
-        duration_us: (ns / 1e3).round() as u64,
-        syscall_breakdown: None,
-        no_breakdown: None,
-        // A duration that the clock cannot tell from none counts as one nanosecond.
-        efficiency_score: (budget_ns / ns.max(1.0)) as f32,
-        over_budget: ns > budget_ns,
-        escalation_reason: None,
-        otlp_span_id: None,
-    }
-}
-
-#[cfg(feature = "visualization")]
-use crate::hook::pause;
-
-/// Without `visualization` there is nothing to pause.
-#[cfg(not(feature = "visualization"))]
-mod pause {
-    /// Of nothing.
-    pub(super) struct Paused;
-    pub(super) fn pause() -> Paused {
-        Paused
-    }
-    pub(super) fn not_recorded() -> u64 {
-        0
+    /// Shows a call to the exporter: its span's id.
+    fn export(&self, escalated: &Escalated) -> Option<String> {
+        let export = self.exporter.as_ref()?;
+        export(&escalated.call())
     }
 }

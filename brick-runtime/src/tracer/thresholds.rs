@@ -75,6 +75,25 @@ pub enum EscalationReason {
 }
 
 impl EscalationReason {
+    /// The coefficient of variation, if it was one of the reasons.
+    #[must_use]
+    pub fn cv(&self) -> Option<f64> {
+        match *self {
+            EscalationReason::UnstableTiming { cv } | EscalationReason::Both { cv, .. } => Some(cv),
+            _ => None,
+        }
+    }
+
+    /// The efficiency, if it was one of the reasons.
+    #[must_use]
+    pub fn efficiency(&self) -> Option<f64> {
+        match *self {
+            EscalationReason::LowEfficiency { efficiency }
+            | EscalationReason::Both { efficiency, .. } => Some(efficiency),
+            _ => None,
+        }
+    }
+
     /// One word for logs and files.
     #[must_use]
     pub fn name(&self) -> &'static str {

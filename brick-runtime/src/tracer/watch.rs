@@ -92,9 +92,29 @@ impl Watch {
         self.pending.store(pending.count(), Relaxed);
     }
 
+    /// Forgets the verdicts that wait.
+    pub(super) fn drop_pending(&self) {
+        let mut bricks = self.lock();
+        bricks
+            .values_mut()
+            .for_each(|watched| watched.pending = None);
+        self.pending.store(0, Relaxed);
+    }
+
+    /// Whether any verdict waits.
+    pub(super) fn any_pending(&self) -> bool {
+        self.pending.load(Relaxed) > 0
+    }
+
+    /// [`pending`](Self::pending), or `None` at once where somebody is looking.
+    #[cfg(feature = "visualization")]
+    pub(super) fn try_pending(&self, info: &BrickInfo) -> Option<EscalationReason> {
+        self.bricks.try_lock().ok()?.get(&key(info))?.pending
+    }
+
     /// The verdict that waits for this brick's next call.
     pub(super) fn pending(&self, info: &BrickInfo) -> Option<EscalationReason> {
-        if self.pending.load(Relaxed) == 0 {
+        if !self.any_pending() {
             return None;
         }
         self.lock().get(&key(info))?.pending

@@ -6,6 +6,8 @@
 mod oracles;
 
 mod arrival;
+#[cfg(all(feature = "visualization", feature = "tracer"))]
+mod escalated;
 mod refusal;
 
 use brick_runtime::sink::otlp::{Endpoint, Otlp, Protocol};
