@@ -96,6 +96,7 @@ fn a_slow_brick_is_escalated_where_it_is_called_and_left_out() {
     let (tracer, seen) = tracer(Some(TraceBackend::Cpu));
     let armed = tracer.arm().expect("nobody else is armed");
     assert!(tracer.arm().is_none(), "one at a time");
+    let (begin, paused) = (Instant::now(), tracer.counts().paused_ns);
     let runs = until(&armed, &seen, 3, || {
         call(outer, || {
             call(slow, || {
@@ -122,6 +123,10 @@ fn a_slow_brick_is_escalated_where_it_is_called_and_left_out() {
     assert_eq!(stats("ArmedSlow").unwrap().calls(), runs - 3);
     assert_eq!(stats("ArmedFast").unwrap().calls(), runs - 3);
     assert_eq!(tracer.counts().escalated, 3);
+    // Nothing was recorded while they ran, and for no longer than this test took.
+    let paused_us = (tracer.counts().paused_ns - paused) as f64 / 1e3;
+    let ran_us: f64 = seen.iter().map(|shown| shown.duration_us).sum();
+    assert!(paused_us >= ran_us && paused_us < begin.elapsed().as_secs_f64() * 1e6);
     // And the time of it is no time of what is around.
     let outer = stats("ArmedOuter").unwrap();
     assert!(outer.self_ns() < 0.2 * outer.total_ns(), "{outer:?}");

@@ -1,6 +1,7 @@
 //! A while in which no call is recorded: what runs in it is slowed down by being observed.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use super::mode;
 use crate::clock;
@@ -9,16 +10,22 @@ use crate::slab;
 /// Calls that began in a pause.
 static NOT_RECORDED: AtomicU64 = AtomicU64::new(0);
 
+/// Nanoseconds that pauses took.
+static PAUSED_NS: AtomicU64 = AtomicU64::new(0);
+
 /// While this lives, calls that begin are not recorded, on any thread.
 #[derive(Debug)]
 pub(crate) struct Paused {
     since: u64,
+    begin: Instant,
 }
 
 /// Begins a pause. There is one at a time: the caller sees to that.
 pub(crate) fn pause() -> Paused {
+    let begin = Instant::now();
     mode::set_paused(true);
     Paused {
+        begin,
         since: clock::any_ticks(),
     }
 }
@@ -31,7 +38,15 @@ impl Drop for Paused {
             slab.children.add(took);
         }
         mode::set_paused(false);
+        // Since the pause began: with what it takes to begin and to end one.
+        let ns = self.begin.elapsed().as_nanos() as u64;
+        PAUSED_NS.fetch_add(ns, Relaxed);
     }
+}
+
+/// Nanoseconds that pauses have taken, in this process.
+pub(crate) fn paused_ns() -> u64 {
+    PAUSED_NS.load(Relaxed)
 }
 
 /// A call began in a pause.

@@ -36,8 +36,10 @@ impl Armed {
         })
     }
 
-    /// Looks at the statistics, if the last look was 100 ms ago. Without this nothing is ever
-    /// escalated: call it now and then, such as once for each token or request.
+    /// Looks at the statistics, if that is due (see [`EscalationThresholds::look_every`]). Without this
+    /// nothing is ever escalated: call it now and then, such as once for each token or request.
+    ///
+    /// [`EscalationThresholds::look_every`]: super::EscalationThresholds::look_every
     pub fn look(&self) {
         // Until the calls have come that it is to look at, all calls take the slow path: not for ever
         // because of a brick that is called no more.

@@ -68,6 +68,9 @@ pub struct TracerCounts {
     /// Calls of annotated functions that began during escalated calls, and so are in no statistics:
     /// of all tracers of this process, the escalated calls themselves included.
     pub not_recorded: u64,
+    /// Nanoseconds in which nothing was recorded: escalated calls, and what it took to begin and to end
+    /// to look at them. Also of all tracers of this process.
+    pub paused_ns: u64,
 }
 
 /// A call that is timed and nothing else.

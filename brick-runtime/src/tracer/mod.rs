@@ -143,7 +143,7 @@ impl BrickTracer {
         BrickTracer {
             thresholds,
             tokens: TokenBucket::new(thresholds.max_per_second),
-            watch: Watch::new(Instant::now()),
+            watch: Watch::new(Instant::now(), thresholds.look_every),
             observer: observer::Observer::default(),
             exporter: None,
             escalated: AtomicU64::new(0),
@@ -228,6 +228,7 @@ impl BrickTracer {
             rate_limited: self.rate_limited.load(Relaxed),
             busy: self.busy.load(Relaxed),
             not_recorded: pause::not_recorded(),
+            paused_ns: pause::paused_ns(),
         }
     }
 

@@ -25,6 +25,9 @@ pub(super) mod pause {
     pub(in crate::tracer) fn not_recorded() -> u64 {
         0
     }
+    pub(in crate::tracer) fn paused_ns() -> u64 {
+        0
+    }
 }
 
 /// One escalated call at a time in a process: they would observe each other.

@@ -1,6 +1,7 @@
 //! When a brick is looked at more closely, and why.
 
 use std::fmt;
+use std::time::Duration;
 
 /// What makes a brick's next call an escalated one.
 ///
@@ -21,6 +22,8 @@ pub struct EscalationThresholds {
     /// of 30, so that 15 % is told from 20 %. Fewer, and the first calls, which touch their memory
     /// for the first time, would decide.
     pub min_calls: u64,
+    /// Time between two looks at the statistics: a look takes some tens of microseconds.
+    pub look_every: Duration,
 }
 
 impl Default for EscalationThresholds {
@@ -30,6 +33,7 @@ impl Default for EscalationThresholds {
             efficiency: 0.25,
             max_per_second: 100,
             min_calls: 30,
+            look_every: Duration::from_millis(100),
         }
     }
 }

@@ -10,9 +10,6 @@ use crate::registry::{Backend, BrickInfo};
 use crate::snapshot::Snapshot;
 use crate::stats::BrickStats;
 
-/// Time between two looks: a look takes a snapshot, some tens of microseconds.
-const EVERY: Duration = Duration::from_millis(100);
-
 /// The verdicts on all bricks.
 ///
 /// A verdict is of the calls since the last one, not of all calls ever: so a slow start is held
@@ -21,6 +18,7 @@ const EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Watch {
     started: Instant,
+    every: Duration,
     /// When to look again: nanoseconds since `started`.
     due: AtomicU64,
     /// Verdicts that wait for their brick's next call.
@@ -42,9 +40,11 @@ fn key(info: &BrickInfo) -> Key {
 }
 
 impl Watch {
-    pub(super) fn new(now: Instant) -> Watch {
+    /// That looks no more often than `every`.
+    pub(super) fn new(now: Instant, every: Duration) -> Watch {
         Watch {
             started: now,
+            every,
             due: AtomicU64::new(0),
             pending: AtomicUsize::new(0),
             bricks: Mutex::default(),
@@ -55,7 +55,7 @@ impl Watch {
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let now = now.saturating_duration_since(self.started).as_nanos() as u64;
         let due = self.due.load(Relaxed);
-        let next = now + EVERY.as_nanos() as u64;
+        let next = now + self.every.as_nanos() as u64;
         now >= due
             && self
                 .due

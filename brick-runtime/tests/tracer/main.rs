@@ -174,12 +174,12 @@ fn times(backend: &str) -> Outcome {
     assert!(!scene.contains_key("partial"), "{scene:?}");
     let resolution = number("resolution_us");
     // So much may be wrong: a tenth, and on ptrace the resolution for each of the calls. The clock
-    // around the calls also sees what the helper keeps them from going on for, so there the time
-    // that they must have taken is the lower bound.
+    // around the calls also sees what other programs, and the helper, keep them from going on for, so
+    // the time that they must have taken is the lower bound.
     let near = |what: &str, us: f64, [least, most]: [f64; 2], calls: f64| {
-        let (least, resolution) = match backend {
-            "perf" => (most, 0.0),
-            _ => (least, calls * resolution),
+        let resolution = match backend {
+            "perf" => 0.0,
+            _ => calls * resolution,
         };
         println!("  {backend} {what}: {us:.1} µs, by the clock {least:.1} to {most:.1} µs");
         let within = 0.9 * least - resolution..=1.1 * most + resolution;

@@ -33,7 +33,7 @@ pub(crate) fn play(tracer: &BrickTracer) {
     println!("bystander {}", hellos.recv().unwrap());
     thread::sleep(Duration::from_millis(100));
     let mut zero = File::open("/dev/zero").unwrap();
-    let mut buffer = vec![1; 1 << 20];
+    let mut buffer = vec![1; 8 << 20];
     let traced = tracer.trace_now(&SCENE, 1000, || {
         pool.install(|| {
             thread::sleep(SLEEP);
