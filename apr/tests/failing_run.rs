@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use support::refusal::{apr, patched, with_file};
 use support::writer::patch;
 
@@ -142,23 +142,18 @@ fn the_spans_of_what_failed_arrive_as_errors() {
     }
 }
 
-/// The JSON that a program prints of a file.
-fn read_back(mut program: Command) -> String {
-    let output = program.output().unwrap();
+/// The rows of a Parquet file, as pyarrow reads them.
+fn rows(python: &Path, file: &str) -> Vec<Value> {
+    let output = oracles::oracle(python, "parquet_rows.py")
+        .arg(file)
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program:?}: {told}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn runtime_oracle(name: &str, args: &[&str]) -> Option<String> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: no python3");
-        return None;
-    }
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../brick-runtime/tests/oracle");
-    let mut program = Command::new("python3");
-    program.arg(tests.join(name)).args(args);
-    Some(read_back(program))
+    assert!(output.status.success(), "{told}");
+    let rows = String::from_utf8(output.stdout).unwrap();
+    // The schema comes first.
+    let rows = rows.lines().skip(1);
+    rows.map(|row| serde_json::from_str(row).unwrap()).collect()
 }
 
 #[test]
@@ -212,23 +207,16 @@ fn every_export_is_written_of_what_there_is() {
         );
         let dot = fs::read_to_string(path("dot")).unwrap();
         fs::write(path("dot"), dot.split_once('\n').unwrap().1).unwrap();
-        if let Some(graph) = runtime_oracle("graph.py", &[&path("dot")]) {
-            assert!(graph.contains("RmsNorm"), "{graph}");
-            runtime_oracle("exports.py", &["chrome", &path("chrome")]);
-            let svg = runtime_oracle("exports.py", &["flamegraph", &path("flamegraph")]).unwrap();
-            assert!(svg.contains("RmsNorm"), "{svg}");
-        }
         let Some(python) = oracles::python() else {
             continue;
         };
-        let mut rows = oracles::oracle(&python, "parquet_rows.py");
-        rows.arg(path("parquet"));
-        let rows = read_back(rows);
-        let rows: Vec<Value> = rows
-            .lines()
-            .skip(1)
-            .map(|row| serde_json::from_str(row).unwrap())
-            .collect();
+        let read = |oracle: &str, args: &[&str]| {
+            oracles::answer(oracles::oracle(&python, oracle).args(args)).to_string()
+        };
+        assert!(read("graph.py", &["dot", &path("dot")]).contains("RmsNorm"));
+        assert!(read("flamegraph.py", &[&path("flamegraph")]).contains("RmsNorm"));
+        read("trace_events.py", &[&path("chrome")]);
+        let rows = rows(&python, &path("parquet"));
         assert_eq!(rows.len(), n + 1);
         let failed: Vec<&Value> = rows
             .iter()

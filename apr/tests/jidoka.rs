@@ -10,9 +10,9 @@ use apr::trace::{Collector, Level};
 use brick_runtime::contract::{self, Policy};
 use brick_runtime::trace::{StepFilter, TraceLevel};
 use serde_json::Value;
-use support::refusal::{apr, patched, with_file};
-use support::writer::patch;
-use support::{json, tiny_llama};
+use support::refusal::{apr, patched, patched_file, with_file, with_key};
+use support::writer::{Layout, patch};
+use support::{json, tiny, tiny_llama};
 
 /// What `apr run` says of the tiny llama with a tensor's bytes changed.
 fn stopped(tensor: &str, offset: usize, bytes: &[u8], options: &[&str]) -> String {
@@ -171,6 +171,68 @@ fn an_overflow_is_told_by_the_weight_that_is_huge() {
         ],
     );
     assert!(!told.contains("NaN or infinite scale"), "{told}");
+}
+
+/// Of the three bricks that make queries and keys the one that did it: by the weight that is bad.
+#[test]
+fn one_of_several_bricks_is_named() {
+    let nan = f32::NAN.to_le_bytes();
+    for (weight, bad, node, brick) in [
+        ("blk.1.attn_q_norm.weight", &nan[..], "q", "HeadNorm"),
+        ("blk.1.attn_k_norm.weight", &nan, "k", "HeadNorm"),
+        // An infinite f16, as the scale of a block or as the value itself.
+        ("blk.0.attn_q.weight", &[0x00, 0x7c], "q", "QkvProjection"),
+        ("blk.1.attn_k.weight", &[0x00, 0x7c], "k", "QkvProjection"),
+    ] {
+        let file = patched_file(&tiny("tiny-qwen3"), |layout, all| {
+            patch(all, layout.tensor(weight).data_at, bad);
+        });
+        let told = with_file(&file, |path| {
+            let model = path.to_str().unwrap();
+            let output = apr(&["run", "--prompt", "hello world", "--model", model]);
+            String::from_utf8(output.stderr).unwrap()
+        });
+        let (_, found) = told
+            .split_once("\nrun again: step ATTENTION of layer ")
+            .unwrap();
+        let found = found.lines().next().unwrap();
+        assert!(found.contains(&format!(", position 0: {node}[")), "{told}");
+        assert!(found.ends_with(&format!(", in brick {brick}")), "{told}");
+        assert_has(&told, &[&format!("likely cause: weight {weight} ")]);
+    }
+}
+
+/// An infinite logit that the softcap makes a finite one: no tensor that is looked at is bad.
+#[test]
+fn what_the_next_kernel_hides_is_told() {
+    let mut file = with_key("llama.final_logit_softcapping", 6, &30f32.to_le_bytes());
+    let layout = Layout::of(&file);
+    // One input of the head is as large as f32 has it, and one row of the head reads it with a weight of
+    // tens: Q6_K, whose scale is the last two bytes of 210. An f16 1.0 is 0x3c00.
+    let norm = layout.tensor("output_norm.weight").data_at + 4 * 71;
+    patch(&mut file, norm, 1e38f32.to_le_bytes());
+    let head = layout.tensor("output.weight").data_at;
+    patch(&mut file, head + 210 * 5 + 208, [0x00, 0x3c]);
+    with_file(&file, |path| {
+        let output = apr(&[
+            "run",
+            "--prompt",
+            "hello world",
+            "--model",
+            path.to_str().unwrap(),
+        ]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_has(
+            &told,
+            &[
+                "apr: stopped: brick `LmHead` broke its contract `logits: no_inf`\n",
+                "\nrun again: brick `LmHead` broke its contract `logits: no_inf`\n",
+                "\n  first at logits[5] = ",
+                "\n  every tensor between the kernels was finite\nlikely cause: overflow: ",
+            ],
+        );
+        assert!(!told.contains("a race"), "{told}");
+    });
 }
 
 /// A token that only the continuation has: the prompt is fine, the position tells.

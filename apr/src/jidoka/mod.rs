@@ -6,6 +6,7 @@
 //! fault that does not is one of the machine or of timing, which is told too.
 
 mod causes;
+mod culprit;
 mod replay;
 
 use crate::gguf::Gguf;
@@ -15,6 +16,8 @@ use crate::trace::NotFinite;
 use brick_kernels::KernelError;
 use brick_runtime::TensorStats;
 use brick_runtime::contract::Violation;
+use culprit::Culprit;
+use replay::Seen;
 use std::fmt;
 
 /// Why a run was stopped, and all that was found out about it.
@@ -24,6 +27,8 @@ pub struct Diagnosis {
     stopped_by: String,
     /// The first bad tensor of the replay; `None` if all was finite there.
     found: Option<Found>,
+    /// Of the replay, where all tensors were finite: a kernel that made what the next one hid.
+    hidden: Option<Violation>,
     causes: Vec<String>,
 }
 
@@ -31,6 +36,7 @@ pub struct Diagnosis {
 #[derive(Clone, Debug)]
 struct Found {
     node: Node,
+    brick: Culprit,
     layer: Option<usize>,
     /// The position of the token.
     position: usize,
@@ -67,13 +73,18 @@ pub fn diagnose(
     if !is_numeric(&error) {
         return error;
     }
-    let found = match replay::replay(model, tokens) {
-        Ok(found) => found,
+    let Seen { found, broken } = match replay::replay(model, tokens) {
+        Ok(seen) => seen,
         Err(why) => return error.context(format!("no diagnosis: the replay failed: {why}")),
     };
-    let causes = match &found {
-        Some(found) => causes::of(found, gguf),
-        None => vec![format!(
+    let hidden = broken.filter(|_| found.is_none());
+    let causes = match (&found, &hidden) {
+        (Some(found), _) => causes::of(found, gguf),
+        (None, Some(_)) => vec![
+            "overflow: what the kernel made passed f32's 3.4e38, and the kernel after it made it finite again"
+                .to_owned(),
+        ],
+        (None, None) => vec![format!(
             "the same {} tokens, run again, gave finite numbers only: not the weights or the text, but \
              memory, a race, or a kernel that was tampered with",
             tokens.len()
@@ -82,6 +93,7 @@ pub fn diagnose(
     anyhow::Error::new(Diagnosis {
         stopped_by: format!("{error:#}"),
         found,
+        hidden,
         causes,
     })
 }
@@ -94,6 +106,7 @@ pub fn of_observer(error: anyhow::Error) -> anyhow::Error {
     anyhow::Error::new(Diagnosis {
         stopped_by: format!("{error:#}"),
         found: None,
+        hidden: None,
         causes: vec![
             "the run itself was finite up to here: the kernel that stopped it is one of the trace's own, \
              which reads out layers and heads that the run does not"
@@ -103,10 +116,11 @@ pub fn of_observer(error: anyhow::Error) -> anyhow::Error {
 }
 
 impl Diagnosis {
-    /// The brick that made the first bad number, if there was one in the replay; names of several,
-    /// where it may be any of them.
+    /// The brick that made the first bad number in the replay, if there was one and it is known.
     pub fn brick(&self) -> Option<&'static str> {
-        self.found.as_ref().map(|found| brick(found.node))
+        let hidden = self.hidden.as_ref().map(|violation| violation.brick.name);
+        let found = self.found.as_ref().map(|found| found.brick.known());
+        found.unwrap_or(hidden)
     }
 }
 
@@ -119,6 +133,12 @@ impl fmt::Display for Diagnosis {
         if let Some(found) = &self.found {
             write!(f, "\n{found}")?;
         }
+        if let Some(hidden) = &self.hidden {
+            write!(
+                f,
+                "\nrun again: {hidden}\n  every tensor between the kernels was finite"
+            )?;
+        }
         for cause in &self.causes {
             write!(f, "\nlikely cause: {cause}")?;
         }
@@ -130,6 +150,7 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             node,
+            brick,
             index,
             value,
             position,
@@ -137,10 +158,9 @@ impl fmt::Display for Found {
         } = self;
         write!(
             f,
-            "run again: step {}{}, position {position}: {node}[{index}] = {value}, in brick {}",
+            "run again: step {}{}, position {position}: {node}[{index}] = {value}, in brick {brick}",
             node.step(),
             of_layer(self.layer),
-            brick(*node)
         )?;
         write!(f, "\n  output {node}: {}", Shown(&self.stats))?;
         for (input, layer, stats) in &self.inputs {
@@ -185,21 +205,5 @@ impl fmt::Display for Shown<'_> {
             write!(f, "; {nan_count} NaN, {inf_count} infinite")?;
         }
         Ok(())
-    }
-}
-
-/// The bricks between a tensor's inputs and itself.
-fn brick(node: Node) -> &'static str {
-    match node {
-        Node::Embedding => "Embedding",
-        Node::Query | Node::Key => "QkvProjection, HeadNorm or RopeEmbedding",
-        Node::Value => "QkvProjection",
-        Node::AttnHeads => "AttentionScore",
-        Node::AttnOut => "OutputProjection",
-        Node::AttnResidual | Node::LayerOutput => "ResidualAdd",
-        Node::FfnInner => "GateUpProjection",
-        Node::FfnOut => "DownProjection",
-        Node::Logits => "LmHead or LogitSoftcap",
-        _ => "RmsNorm",
     }
 }

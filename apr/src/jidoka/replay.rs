@@ -1,26 +1,50 @@
 //! Runs tokens again until a tensor is not finite.
 
 use super::Found;
+use super::culprit::{Culprit, Said, is_last_of_its_step};
 use crate::model::{At, Halt, Model, ModelError, Node, Observer, Session, Tensor, View};
-use brick_runtime::contract::{self, Policy};
+use brick_runtime::contract::{self, Policy, Violation};
 use brick_runtime::{BrickProfiler, TensorStats};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The first bad tensor; `None` if there is none.
-pub(super) fn replay(model: &Model<'_>, tokens: &[u32]) -> Result<Option<Found>, ModelError> {
-    let _aside = Aside::begin();
-    let mut watch = Watch::default();
+/// What was seen while tokens were run again.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// The first bad tensor, if there is one.
+    pub(super) found: Option<Found>,
+    /// The first contract that a kernel broke, if one did.
+    pub(super) broken: Option<Violation>,
+}
+
+/// Runs the tokens until a tensor is bad.
+pub(super) fn replay(model: &Model<'_>, tokens: &[u32]) -> Result<Seen, ModelError> {
+    let aside = Aside::begin();
+    let mut watch = Watch {
+        spoken: Arc::clone(&aside.spoken),
+        ..Watch::default()
+    };
     let mut session = Session::new(model, tokens.len())?;
     session.observe(&mut watch);
     let fed = session.feed(tokens).map(|_| ());
-    match (fed, watch.found) {
-        (_, Some(found)) => Ok(Some(found)),
-        (fed, None) => fed.map(|()| None),
+    drop(session);
+    let Watch { found, broken, .. } = watch;
+    if found.is_none() {
+        fed?;
     }
+    Ok(Seen { found, broken })
+}
+
+/// The contracts that kernels broke, in order.
+type Spoken = Arc<Mutex<Vec<Violation>>>;
+
+fn lock(spoken: &Spoken) -> MutexGuard<'_, Vec<Violation>> {
+    spoken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// While it lives, kernels' own checks do not stop them before the tensor is seen, and their calls are
 /// not among those of the run that is looked into.
 struct Aside {
+    spoken: Spoken,
     policy: Policy,
     profiled: bool,
 }
@@ -28,11 +52,15 @@ struct Aside {
 impl Aside {
     fn begin() -> Self {
         let profiler = BrickProfiler::global();
+        let spoken = Spoken::default();
         let aside = Self {
+            spoken: Arc::clone(&spoken),
             policy: contract::policy(),
             profiled: profiler.is_enabled(),
         };
-        contract::set_policy(Policy::Record);
+        contract::set_policy(Policy::Handler(Arc::new(move |violation| {
+            lock(&spoken).push(violation.clone());
+        })));
         profiler.disable();
         aside
     }
@@ -54,15 +82,24 @@ struct Watch {
     seen: Vec<(Node, Option<usize>, TensorStats)>,
     stream: Vec<f32>,
     found: Option<Found>,
+    /// Since the inputs of the next tensor were good.
+    spoken: Spoken,
+    broken: Option<Violation>,
 }
 
 impl Observer for Watch {
     fn tensor(&mut self, tensor: &Tensor<'_>, _: &View<'_>) -> Result<(), Halt> {
         let Tensor { node, at, data } = *tensor;
         let stats = TensorStats::of(data);
+        if self.broken.is_none() {
+            self.broken = lock(&self.spoken).first().cloned();
+        }
         if let Some(index) = data.iter().position(|value| !value.is_finite()) {
             self.found = Some(self.found(tensor, index, stats));
             return Err("found".into());
+        }
+        if is_last_of_its_step(node) {
+            lock(&self.spoken).clear();
         }
         if node == Node::Embedding {
             self.stream.clear();
@@ -91,8 +128,10 @@ impl Watch {
         if streams > 1 {
             inputs.retain(|(node, ..)| *node != Node::Embedding);
         }
+        let said: Vec<Said> = lock(&self.spoken).iter().map(Said::from).collect();
         Found {
             node: tensor.node,
+            brick: Culprit::of(tensor.node, &said),
             layer,
             position: first_pos + index / tensor.width(),
             index: index % tensor.width(),
