@@ -2,9 +2,13 @@
 //!
 //! Scores are never stored as a whole: keys are taken a tile at a time, and a running maximum
 //! and sum correct what has been added so far (the online softmax of Milakov & Gimelshein, 2018,
-//! as in FlashAttention). So the kernel needs no scratch that grows with the context, and
-//! allocates nothing.
+//! as in FlashAttention). So the kernel needs no scratch that grows with the context.
+//!
+//! Several tokens take a tile together, so that it is read (and widened, if it is kept as halves)
+//! once for all of them. Tiles start at multiples of their length whoever asks, which is why a
+//! token's result does not depend on its company.
 
+use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -15,15 +19,15 @@ use brick_runtime::brick;
 use crate::KernelError;
 use crate::arch::Isa;
 use crate::check::Check;
-use crate::kv_cache::KvCache;
+use crate::kv_cache::{KvCache, Rows};
 use crate::parallel::outputs_per_task;
 use crate::softmax::{exponentials, maximum};
 
 /// Keys taken at a time: a tile of them and of their values stays in the second-level cache.
 const TILE: usize = 64;
 
-/// Query heads that read one tile of keys together.
-const HEADS: usize = 8;
+/// Tokens that read one tile together.
+const TOKENS: usize = 16;
 
 /// How one layer attends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,6 +49,11 @@ impl AttentionConfig {
             .window
             .map_or(0, |window| (pos + 1).saturating_sub(window.get()));
         start..pos + 1
+    }
+
+    /// Positions that one or more of `n_tokens` tokens from `first_pos` on attend to.
+    pub fn seen(&self, first_pos: usize, n_tokens: usize) -> Range<usize> {
+        self.visible(first_pos).start..first_pos.saturating_add(n_tokens)
     }
 
     /// Floating-point operations of [`attention`] over `n_tokens` tokens from `first_pos` on: two
@@ -74,14 +83,15 @@ impl AttentionConfig {
 /// threads.
 ///
 /// # Errors
-/// If a length does not match, the heads don't divide, there is no such layer, or the cache ends
-/// before the last token.
+/// If a length does not match, the heads don't divide, there is no such layer, the cache ends
+/// before the last token, or a window has left behind what the first one sees.
 #[brick(
     id = AttentionScore,
     budget_us = 20 + config.flops(cache.head_dim(), first_pos, n_tokens) / 10000,
     assert(out = "finite"),
     flops = config.flops(cache.head_dim(), first_pos, n_tokens),
-    bytes = 8 * cache.len(layer) * cache.n_kv_heads() * cache.head_dim() + 4 * (q.len() + out.len()),
+    bytes = cache.position_bytes() * config.seen(first_pos, n_tokens).len()
+        + 4 * (q.len() + out.len()),
     category = Attention
 )]
 pub fn attention(
@@ -103,78 +113,155 @@ pub fn attention(
     check.index("layer", layer, cache.n_layers())?;
     let end = check.sum("first_pos + n_tokens", first_pos, n_tokens)?;
     check.at_most("first_pos + n_tokens", end, cache.len(layer))?;
+    let seen = config.seen(first_pos, n_tokens);
+    check.kept("first_pos", seen.start, cache.kept(layer).start)?;
     if n_tokens == 0 {
         return Ok(());
     }
 
-    // One unit is the query heads of one token that share a key-value head: consecutive in `q`.
+    // One token is split by key-value heads, several by tokens.
     let unit = group * dim;
+    let (tokens, heads, chunk) = match n_tokens {
+        1 => (1, 1, unit),
+        _ => (TOKENS, n_kv_heads, TOKENS * n_kv_heads * unit),
+    };
     let isa = Isa::detect();
     let run = |(i, (q, out)): (usize, (&[f32], &mut [f32]))| {
-        let (token, kv_head) = (i / n_kv_heads, i % n_kv_heads);
-        let visible = config.visible(first_pos + token);
-        let elems = visible.start * dim..visible.end * dim;
-        let keys = &cache.keys(layer, kv_head)?[elems.clone()];
-        let values = &cache.values(layer, kv_head)?[elems];
-        for (q, out) in q.chunks(HEADS * dim).zip(out.chunks_mut(HEADS * dim)) {
-            attend(isa, dim, config.scale, q, keys, values, out);
+        let (first_token, first_head) = match n_tokens {
+            1 => (0, i),
+            _ => (i * tokens, 0),
+        };
+        for head in 0..heads {
+            let group = Group {
+                config,
+                first_pos: first_pos + first_token,
+                keys: cache.keys(layer, first_head + head)?,
+                values: cache.values(layer, first_head + head)?,
+                dim,
+                unit,
+                row: heads * unit,
+                column: head * unit,
+            };
+            SCRATCH.with_borrow_mut(|scratch| group.attend(isa, q, out, scratch));
         }
         Ok(())
     };
-    let n_units = n_tokens * n_kv_heads;
-    let flops = config.flops(dim, first_pos, n_tokens) / n_units;
-    let per_task = outputs_per_task(n_units, flops);
-    if per_task >= n_units {
-        let mut units = q
-            .chunks_exact(unit)
-            .zip(out.chunks_exact_mut(unit))
-            .enumerate();
-        return units.try_for_each(run);
+    let n_chunks = q.len().div_ceil(chunk);
+    let per_task = outputs_per_task(n_chunks, config.flops(dim, first_pos, n_tokens) / n_chunks);
+    if per_task >= n_chunks {
+        let mut chunks = q.chunks(chunk).zip(out.chunks_mut(chunk)).enumerate();
+        return chunks.try_for_each(run);
     }
-    q.par_chunks_exact(unit)
-        .zip(out.par_chunks_exact_mut(unit))
+    q.par_chunks(chunk)
+        .zip(out.par_chunks_mut(chunk))
         .enumerate()
         .with_min_len(per_task)
         .try_for_each(run)
 }
 
-/// At most [`HEADS`] query heads of one token over the keys and values that it sees.
-fn attend(
-    isa: Isa,
+/// The query heads of consecutive tokens that share a key-value head.
+struct Group<'a> {
+    config: &'a AttentionConfig,
+    /// The position of the first token.
+    first_pos: usize,
+    keys: Rows<'a>,
+    values: Rows<'a>,
+    /// Elements of a head.
     dim: usize,
-    scale: f32,
-    q: &[f32],
-    keys: &[f32],
-    values: &[f32],
-    out: &mut [f32],
-) {
-    let mut maxima = [f32::NEG_INFINITY; HEADS];
-    let mut sums = [0.0f32; HEADS];
-    let mut scores = [0.0f32; HEADS * TILE];
-    let n_heads = q.len() / dim;
-    out.fill(0.0);
-    for (keys, values) in keys.chunks(TILE * dim).zip(values.chunks(TILE * dim)) {
-        let n_keys = keys.len() / dim;
-        let scores = &mut scores[..n_heads * n_keys];
-        isa.gemm_tile(dim, keys, q, scores);
-        let heads = scores
-            .chunks_exact_mut(n_keys)
-            .zip(out.chunks_exact_mut(dim));
-        for (h, (scores, out)) in heads.enumerate() {
-            scores.iter_mut().for_each(|score| *score *= scale);
-            let max = maxima[h].max(maximum(scores));
-            if max > maxima[h] {
-                let correction = (maxima[h] - max).exp();
-                sums[h] *= correction;
-                out.iter_mut().for_each(|out| *out *= correction);
-                maxima[h] = max;
-            }
-            sums[h] += exponentials(scores, max);
-            isa.weighted_sum(scores, values, out);
+    /// Elements of a token's heads of this group, which are consecutive.
+    unit: usize,
+    /// Elements from one token to the next, in queries and outputs.
+    row: usize,
+    /// Where the group's elements start in each of those rows.
+    column: usize,
+}
+
+/// What a thread needs for a group, kept from call to call.
+#[derive(Default)]
+struct Scratch {
+    /// A tile of keys and one of values, where they are not kept as `f32`.
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    /// `[query heads, keys of a tile]`.
+    scores: Vec<f32>,
+    /// The group's queries and unscaled outputs, `[tokens, unit]`.
+    q: Vec<f32>,
+    out: Vec<f32>,
+    /// For each query head, the largest score so far and the sum of the exponentials.
+    heads: Vec<(f32, f32)>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl Group<'_> {
+    /// `q` and `out` are the tokens' rows, of which this group has a column.
+    fn attend(&self, isa: Isa, q: &[f32], out: &mut [f32], scratch: &mut Scratch) {
+        let (dim, columns) = (self.dim, self.column..self.column + self.unit);
+        scratch.q.clear();
+        for row in q.chunks_exact(self.row) {
+            scratch.q.extend_from_slice(&row[columns.clone()]);
+        }
+        scratch.out.clear();
+        scratch.out.resize(scratch.q.len(), 0.0);
+        scratch.heads.clear();
+        let n_heads = scratch.q.len() / dim;
+        scratch.heads.resize(n_heads, (f32::NEG_INFINITY, 0.0));
+
+        let seen = self.config.seen(self.first_pos, q.len() / self.row);
+        let mut start = seen.start;
+        while start < seen.end {
+            let end = (start / TILE + 1).saturating_mul(TILE).min(seen.end);
+            self.tile(isa, start..end, scratch);
+            start = end;
+        }
+
+        let heads = scratch.out.chunks_exact_mut(dim).zip(&scratch.heads);
+        for (out, (_, sum)) in heads {
+            let scale = 1.0 / sum;
+            out.iter_mut().for_each(|out| *out *= scale);
+        }
+        let rows = out.chunks_exact_mut(self.row);
+        for (row, out) in rows.zip(scratch.out.chunks_exact(self.unit)) {
+            row[columns.clone()].copy_from_slice(out);
         }
     }
-    for (out, sum) in out.chunks_exact_mut(dim).zip(sums) {
-        let scale = 1.0 / sum;
-        out.iter_mut().for_each(|out| *out *= scale);
+
+    /// Adds what the heads see of the keys at `positions`.
+    fn tile(&self, isa: Isa, positions: Range<usize>, scratch: &mut Scratch) {
+        let (dim, n_keys) = (self.dim, positions.len());
+        let keys = self.keys.tile(positions.clone(), &mut scratch.keys);
+        let values = self.values.tile(positions.clone(), &mut scratch.values);
+        let n_heads = scratch.heads.len();
+        scratch.scores.resize(n_heads * n_keys, 0.0);
+        isa.gemm_tile(dim, keys, &scratch.q, &mut scratch.scores);
+        let rows = scratch.scores.chunks_exact_mut(n_keys);
+        let rows = rows.zip(scratch.out.chunks_exact_mut(dim));
+        for (h, (scores, out)) in rows.enumerate() {
+            let visible = self.config.visible(self.first_pos + h * dim / self.unit);
+            let first = visible.start.max(positions.start) - positions.start;
+            let end = visible
+                .end
+                .min(positions.end)
+                .saturating_sub(positions.start);
+            if first >= end {
+                continue;
+            }
+            let (scores, values) = (&mut scores[first..end], &values[first * dim..end * dim]);
+            scores
+                .iter_mut()
+                .for_each(|score| *score *= self.config.scale);
+            let (max_so_far, sum) = &mut scratch.heads[h];
+            let max = max_so_far.max(maximum(scores));
+            if max > *max_so_far {
+                let correction = (*max_so_far - max).exp();
+                *sum *= correction;
+                out.iter_mut().for_each(|out| *out *= correction);
+                *max_so_far = max;
+            }
+            *sum += exponentials(scores, max);
+            isa.weighted_sum(scores, values, out);
+        }
     }
 }

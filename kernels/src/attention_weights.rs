@@ -16,15 +16,15 @@ use crate::softmax::{exponentials, maximum};
 /// on the calling thread: it is for diagnosis.
 ///
 /// # Errors
-/// If a length does not match, the heads don't divide, there is no such layer, or nothing is
-/// written at `pos`.
+/// If a length does not match, the heads don't divide, there is no such layer, nothing is
+/// written at `pos`, or a window has left behind what it sees.
 #[brick(
     id = AttentionWeights,
     budget_us = 20 + q.len() * (pos + 1) / 500,
     assert(weights = "finite"),
     flops = 2 * q.len() * config.visible(pos).len(),
-    bytes = 4 * (q.len() + weights.len()
-        + cache.n_kv_heads() * cache.head_dim() * config.visible(pos).len()),
+    bytes = 4 * (q.len() + weights.len())
+        + cache.position_bytes() / 2 * config.visible(pos).len(),
     category = Attention
 )]
 pub fn attention_weights(
@@ -47,13 +47,16 @@ pub fn attention_weights(
     check.index("layer", layer, cache.n_layers())?;
     check.index("pos", pos, cache.len(layer))?;
     let visible = config.visible(pos);
+    check.kept("pos", visible.start, cache.kept(layer).start)?;
     let n = visible.len();
     let expected = check.product("weights", [config.n_heads, n])?;
     check.equal("weights.len()", weights.len(), expected)?;
 
+    let mut buffer = Vec::new();
     let heads = q.chunks_exact(dim).zip(weights.chunks_exact_mut(n));
     for (head, (q, weights)) in heads.enumerate() {
-        let keys = &cache.keys(layer, head / group)?[visible.start * dim..visible.end * dim];
+        let keys = cache.keys(layer, head / group)?;
+        let keys = keys.tile(visible.clone(), &mut buffer);
         for (weight, key) in weights.iter_mut().zip(keys.chunks_exact(dim)) {
             *weight = config.scale * q.iter().zip(key).map(|(q, k)| q * k).sum::<f32>();
         }

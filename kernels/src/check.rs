@@ -87,6 +87,24 @@ impl Check {
         })
     }
 
+    /// Whether what is read from `position` on is still there, where all before `kept` is gone.
+    pub(crate) fn kept(
+        self,
+        argument: &'static str,
+        position: usize,
+        kept: usize,
+    ) -> Result<(), KernelError> {
+        if position >= kept {
+            return Ok(());
+        }
+        Err(KernelError::LeftBehind {
+            kernel: self.0,
+            argument,
+            position,
+            kept,
+        })
+    }
+
     /// The product of `factors`, which must fit the address space.
     pub(crate) fn product<const N: usize>(
         self,

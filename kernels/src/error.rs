@@ -49,6 +49,18 @@ pub enum KernelError {
         /// The value found.
         actual: usize,
     },
+    /// A position is asked for that a sliding window has left behind.
+    #[error("{kernel}: `{argument}` sees position {position}, but what is kept starts at {kept}")]
+    LeftBehind {
+        /// The kernel.
+        kernel: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The first position that would be read.
+        position: usize,
+        /// The first position that is kept.
+        kept: usize,
+    },
     /// A product of dimensions does not fit the address space.
     #[error("{kernel}: the size of `{argument}` overflows")]
     Overflow {

@@ -31,7 +31,7 @@ fn weighted(config: &AttentionConfig, cache: &KvCache, pos: usize, q: &[f32]) ->
     for (head, weights) in weights.chunks_exact(visible.len()).enumerate() {
         let sum: f64 = weights.iter().map(|&w| f64::from(w)).sum();
         assert!((sum - 1.0).abs() < 1e-5, "head {head} sums to {sum}");
-        let values = cache.values(1, head / group).unwrap();
+        let values = cache.values(1, head / group).unwrap().to_f32();
         for column in 0..dim {
             let seen = visible.clone().map(|p| values[p * dim + column]);
             out.push(dot(weights, &seen.collect::<Vec<_>>()).0);

@@ -29,6 +29,7 @@ fn named<T>(result: Result<T, KernelError>) -> &'static str {
         | KernelError::Zero { argument, .. }
         | KernelError::OutOfRange { argument, .. }
         | KernelError::Overflow { argument, .. }
+        | KernelError::LeftBehind { argument, .. }
         | KernelError::Parameter { argument, .. } => argument,
         other => panic!("{other}"),
     }

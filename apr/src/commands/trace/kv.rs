@@ -15,7 +15,7 @@ pub(super) struct KvState {
     pub(super) capacity: usize,
     /// Bytes of one element.
     pub(super) element_bytes: usize,
-    /// Of what is written: 2 × layers × heads × positions × elements × bytes of each.
+    /// Of what is kept: 2 × layers × heads × positions × elements × bytes of each.
     pub(super) used_bytes: usize,
     /// Of what there is room for.
     pub(super) reserved_bytes: usize,
@@ -41,15 +41,13 @@ impl KvState {
     pub(super) fn of(cache: &KvCache, config: &Config) -> Result<Self> {
         let layers = (0..cache.n_layers()).map(|layer| KvLayer::of(cache, config, layer));
         let layers: Vec<KvLayer> = layers.collect::<Result<_>>()?;
-        // `KvCache::new` has checked that the product for the capacity fits.
-        let row = 2 * cache.n_kv_heads() * cache.head_dim() * size_of::<f32>();
-        let written: usize = (0..cache.n_layers()).map(|layer| cache.len(layer)).sum();
+        let kept = (0..cache.n_layers()).map(|layer| cache.kept(layer).len());
         Ok(Self {
             positions: cache.len(0),
             capacity: cache.capacity(),
-            element_bytes: size_of::<f32>(),
-            used_bytes: row * written,
-            reserved_bytes: row * cache.n_layers() * cache.capacity(),
+            element_bytes: cache.format().element_bytes(),
+            used_bytes: kept.sum::<usize>() * cache.position_bytes(),
+            reserved_bytes: cache.reserved_bytes(),
             layers,
         })
     }
@@ -59,8 +57,8 @@ impl KvLayer {
     fn of(cache: &KvCache, config: &Config, layer: usize) -> Result<Self> {
         let (mut k_norm, mut v_norm) = (RowNorms::default(), RowNorms::default());
         for head in 0..cache.n_kv_heads() {
-            k_norm.add(cache.keys(layer, head)?, cache.head_dim())?;
-            v_norm.add(cache.values(layer, head)?, cache.head_dim())?;
+            k_norm.add(&cache.keys(layer, head)?.to_f32(), cache.head_dim())?;
+            v_norm.add(&cache.values(layer, head)?.to_f32(), cache.head_dim())?;
         }
         let window = config.window(layer).map(usize::from);
         let positions = cache.len(layer);
