@@ -3,7 +3,9 @@
 use brick_runtime::brick;
 
 use crate::KernelError;
+use crate::arch::Isa;
 use crate::check::Check;
+use crate::exp::exp;
 
 /// The non-linearity of a feed-forward network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,33 +26,19 @@ impl Activation {
             Self::Silu => silu(x),
         }
     }
-
-    /// `out = activation(gate) * up`, slices of one length. The choice is made outside the loop.
-    pub(crate) fn gate(self, gate: &[f32], up: &[f32], out: &mut [f32]) {
-        match self {
-            Self::GeluTanh => gate_with(gelu_tanh, gate, up, out),
-            Self::Silu => gate_with(silu, gate, up, out),
-        }
-    }
-}
-
-fn gate_with(activation: impl Fn(f32) -> f32, gate: &[f32], up: &[f32], out: &mut [f32]) {
-    for (out, (&gate, &up)) in out.iter_mut().zip(gate.iter().zip(up)) {
-        *out = activation(gate) * up;
-    }
 }
 
 /// `½ (1 + tanh u)` is `1 / (1 + e⁻²ᵘ)`, and an exponential costs half of what `tanh` does.
-#[inline]
-fn gelu_tanh(x: f32) -> f32 {
+#[inline(always)]
+pub(crate) fn gelu_tanh(x: f32) -> f32 {
     const SQRT_2_OVER_PI: f32 = 0.797_884_6;
     let u = SQRT_2_OVER_PI * x * (1.0 + 0.044_715 * x * x);
-    x / (1.0 + (-2.0 * u).exp())
+    x / (1.0 + exp(-2.0 * u))
 }
 
-#[inline]
-fn silu(x: f32) -> f32 {
-    x / (1.0 + (-x).exp())
+#[inline(always)]
+pub(crate) fn silu(x: f32) -> f32 {
+    x / (1.0 + exp(-x))
 }
 
 /// `x[i] = kind(x[i])`, in place.
@@ -90,6 +78,6 @@ pub fn gated_activation(
     let check = Check("gated_activation");
     check.equal("up.len()", up.len(), gate.len())?;
     check.equal("out.len()", out.len(), gate.len())?;
-    kind.gate(gate, up, out);
+    Isa::detect().gate(kind, gate, up, out);
     Ok(())
 }

@@ -19,9 +19,9 @@ use brick_runtime::brick;
 use crate::KernelError;
 use crate::arch::Isa;
 use crate::check::Check;
+use crate::exp::exp;
 use crate::kv_cache::{KvCache, Rows};
 use crate::parallel::outputs_per_task;
-use crate::softmax::{exponentials, maximum};
 
 /// Keys taken at a time: a tile of them and of their values stays in the second-level cache.
 const TILE: usize = 64;
@@ -231,37 +231,49 @@ impl Group<'_> {
     /// Adds what the heads see of the keys at `positions`.
     fn tile(&self, isa: Isa, positions: Range<usize>, scratch: &mut Scratch) {
         let (dim, n_keys) = (self.dim, positions.len());
+        let Scratch {
+            scores, out, heads, ..
+        } = scratch;
         let keys = self.keys.tile(positions.clone(), &mut scratch.keys);
         let values = self.values.tile(positions.clone(), &mut scratch.values);
-        let n_heads = scratch.heads.len();
-        scratch.scores.resize(n_heads * n_keys, 0.0);
-        isa.gemm_tile(dim, keys, &scratch.q, &mut scratch.scores);
-        let rows = scratch.scores.chunks_exact_mut(n_keys);
-        let rows = rows.zip(scratch.out.chunks_exact_mut(dim));
-        for (h, (scores, out)) in rows.enumerate() {
-            let visible = self.config.visible(self.first_pos + h * dim / self.unit);
-            let first = visible.start.max(positions.start) - positions.start;
-            let end = visible
-                .end
-                .min(positions.end)
-                .saturating_sub(positions.start);
-            if first >= end {
-                continue;
+        scores.resize(heads.len() * n_keys, 0.0);
+        isa.gemm_tile(dim, keys, &scratch.q, scores);
+        // Heads that see the same keys, those of one token at least, add their values together.
+        let mut head = 0;
+        while head < heads.len() {
+            let seen = self.seen_of(head, &positions);
+            let alike = |&h: &usize| self.seen_of(h, &positions) == seen;
+            let end = (head..heads.len()).take_while(alike).count() + head;
+            for h in head..end {
+                let scores = &mut scores[h * n_keys..][seen.clone()];
+                let (max_so_far, sum) = &mut heads[h];
+                let (max, more) = isa.exponentials(scores, self.config.scale, *max_so_far);
+                if max > *max_so_far {
+                    let correction = exp(*max_so_far - max);
+                    *sum *= correction;
+                    let out = &mut out[h * dim..(h + 1) * dim];
+                    out.iter_mut().for_each(|out| *out *= correction);
+                    *max_so_far = max;
+                }
+                *sum += more;
             }
-            let (scores, values) = (&mut scores[first..end], &values[first * dim..end * dim]);
-            scores
-                .iter_mut()
-                .for_each(|score| *score *= self.config.scale);
-            let (max_so_far, sum) = &mut scratch.heads[h];
-            let max = max_so_far.max(maximum(scores));
-            if max > *max_so_far {
-                let correction = (*max_so_far - max).exp();
-                *sum *= correction;
-                out.iter_mut().for_each(|out| *out *= correction);
-                *max_so_far = max;
-            }
-            *sum += exponentials(scores, max);
-            isa.weighted_sum(scores, values, out);
+            isa.weighted_sums(
+                &scores[head * n_keys + seen.start..],
+                n_keys,
+                &values[seen.start * dim..seen.end * dim],
+                dim,
+                &mut out[head * dim..end * dim],
+            );
+            head = end;
         }
+    }
+
+    /// Which of the keys at `positions` a head sees, counted from the first; they may be none.
+    fn seen_of(&self, head: usize, positions: &Range<usize>) -> Range<usize> {
+        let visible = self
+            .config
+            .visible(self.first_pos + head * self.dim / self.unit);
+        let within = |pos: usize| pos.clamp(positions.start, positions.end) - positions.start;
+        within(visible.start)..within(visible.end)
     }
 }

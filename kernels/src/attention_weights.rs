@@ -3,10 +3,10 @@
 use brick_runtime::brick;
 
 use crate::KernelError;
+use crate::arch::Isa;
 use crate::attention::AttentionConfig;
 use crate::check::Check;
 use crate::kv_cache::KvCache;
-use crate::softmax::{exponentials, maximum};
 
 /// `weights[h] = softmax(scale * q[h] · Kᵀ)` over the positions that the token at `pos` sees.
 ///
@@ -58,10 +58,10 @@ pub fn attention_weights(
         let keys = cache.keys(layer, head / group)?;
         let keys = keys.tile(visible.clone(), &mut buffer);
         for (weight, key) in weights.iter_mut().zip(keys.chunks_exact(dim)) {
-            *weight = config.scale * q.iter().zip(key).map(|(q, k)| q * k).sum::<f32>();
+            *weight = q.iter().zip(key).map(|(q, k)| q * k).sum::<f32>();
         }
-        let max = maximum(weights);
-        let scale = 1.0 / exponentials(weights, max);
+        let (_, sum) = Isa::detect().exponentials(weights, config.scale, f32::NEG_INFINITY);
+        let scale = 1.0 / sum;
         weights.iter_mut().for_each(|weight| *weight *= scale);
     }
     Ok(())

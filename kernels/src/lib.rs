@@ -43,6 +43,7 @@
 mod arch;
 mod check;
 mod error;
+mod exp;
 mod linear;
 mod parallel;
 

@@ -7,6 +7,7 @@ use brick_runtime::brick;
 
 use crate::KernelError;
 use crate::activation::Activation;
+use crate::arch::Isa;
 use crate::check::Check;
 use crate::linear::{check_shapes, project, store};
 use crate::parallel::outputs_per_task;
@@ -176,8 +177,9 @@ pub fn gate_up_projection(
     check.equal("w.up.rows()", w.up.rows(), w.gate.rows())?;
     check.equal("w.up.cols()", w.up.cols(), w.gate.cols())?;
     check_shapes(check, &w.gate, ("x.len()", x), n_tokens, ("out.len()", out))?;
+    let isa = Isa::detect();
     project([&w.gate, &w.up], x, n_tokens, out, |_, [gate, up], out| {
-        activation.gate(gate, up, out);
+        isa.gate(activation, gate, up, out);
     });
     Ok(())
 }

@@ -3,6 +3,7 @@
 use brick_runtime::brick;
 
 use crate::KernelError;
+use crate::arch::Isa;
 use crate::check::Check;
 
 /// `x[i, :] = exp(x[i, :] - max) / Σ exp(x[i, :] - max)`, in place, for each row of `cols`.
@@ -24,27 +25,13 @@ pub fn softmax(x: &mut [f32], cols: usize) -> Result<(), KernelError> {
     let check = Check("softmax");
     check.non_zero("cols", cols)?;
     check.quotient("x.len()", x.len(), cols)?;
+    let isa = Isa::detect();
     for row in x.chunks_exact_mut(cols) {
-        let max = maximum(row);
-        let scale = 1.0 / exponentials(row, max);
+        let (_, sum) = isa.exponentials(row, 1.0, f32::NEG_INFINITY);
+        let scale = 1.0 / sum;
         for x in row {
             *x *= scale;
         }
     }
     Ok(())
-}
-
-/// The largest element, NaN passed over; `-inf` if there is none.
-pub(crate) fn maximum(x: &[f32]) -> f32 {
-    x.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x))
-}
-
-/// Replaces each `x` by `exp(x - max)` and returns their sum.
-pub(crate) fn exponentials(x: &mut [f32], max: f32) -> f32 {
-    let mut sum = 0.0;
-    for x in x {
-        *x = (*x - max).exp();
-        sum += *x;
-    }
-    sum
 }

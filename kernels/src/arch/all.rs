@@ -3,6 +3,8 @@
 //! Everything is `inline(always)`, because a function is compiled with an instruction set only if
 //! it is inlined into one that names the set.
 
+use crate::activation::{Activation, gelu_tanh, silu};
+use crate::exp::exp;
 use crate::quant::{Matrix, dequantise};
 
 /// Partial sums of one dot product: element `i` of the vectors goes to sum `i % LANES`. One
@@ -215,54 +217,154 @@ fn register_tile<S: Simd, const R: usize, const T: usize>(
     }
 }
 
-/// See [`super::Isa::weighted_sum`]. A stripe of columns stays in registers over all rows.
+/// See [`super::Isa::weighted_sums`]; in register tiles of `R` rows of outputs by `T` vectors of
+/// columns, which stay in registers over all rows that are added.
 #[inline(always)]
-pub(super) fn weighted_sum<S: Simd>(simd: S, weights: &[f32], rows: &[f32], out: &mut [f32]) {
-    const STRIPE: usize = 4 * LANES;
-    let cols = out.len();
+pub(super) fn weighted_sums<S: Simd, const R: usize, const T: usize>(
+    simd: S,
+    weights: &[f32],
+    stride: usize,
+    rows: &[f32],
+    cols: usize,
+    out: &mut [f32],
+) {
+    let n_out = out.len() / cols;
     let mut first = 0;
-    while first + STRIPE <= cols {
-        weighted_stripe::<S, 4>(simd, weights, rows, first, out);
-        first += STRIPE;
+    while first + R <= n_out {
+        let (weights, out) = (&weights[first * stride..], &mut out[first * cols..]);
+        sum_columns::<S, R, T>(simd, weights, stride, rows, cols, out);
+        first += R;
     }
-    while first + LANES <= cols {
-        weighted_stripe::<S, 1>(simd, weights, rows, first, out);
-        first += LANES;
-    }
-    if first < cols {
-        let mut sums = simd.load_tail(&out[first..]);
-        for (&weight, row) in weights.iter().zip(rows.chunks_exact(cols)) {
-            sums = simd.mul_add(simd.splat(weight), simd.load_tail(&row[first..]), sums);
-        }
-        let mut lanes = [0.0; LANES];
-        simd.store(sums, &mut lanes);
-        out[first..].copy_from_slice(&lanes[..cols - first]);
+    while first < n_out {
+        let (weights, out) = (&weights[first * stride..], &mut out[first * cols..]);
+        sum_columns::<S, 1, T>(simd, weights, stride, rows, cols, out);
+        first += 1;
     }
 }
 
-/// `N * LANES` columns from `first` on.
+/// All columns of the first `R` rows of `out`.
 #[inline(always)]
-fn weighted_stripe<S: Simd, const N: usize>(
+fn sum_columns<S: Simd, const R: usize, const T: usize>(
     simd: S,
     weights: &[f32],
+    stride: usize,
     rows: &[f32],
+    cols: usize,
+    out: &mut [f32],
+) {
+    let n = rows.len() / cols;
+    let mut weights_of = [&[][..]; R];
+    for r in 0..R {
+        weights_of[r] = &weights[r * stride..][..n];
+    }
+    let mut first = 0;
+    while first + T * LANES <= cols {
+        sum_stripe::<S, R, T>(simd, weights_of, rows, cols, first, out);
+        first += T * LANES;
+    }
+    while first + LANES <= cols {
+        sum_stripe::<S, R, 1>(simd, weights_of, rows, cols, first, out);
+        first += LANES;
+    }
+    if first < cols {
+        for r in 0..R {
+            let tail = &mut out[r * cols + first..(r + 1) * cols];
+            let mut sums = simd.load_tail(tail);
+            for (&weight, row) in weights_of[r].iter().zip(rows.chunks_exact(cols)) {
+                sums = simd.mul_add(simd.splat(weight), simd.load_tail(&row[first..]), sums);
+            }
+            let mut lanes = [0.0; LANES];
+            simd.store(sums, &mut lanes);
+            tail.copy_from_slice(&lanes[..cols - first]);
+        }
+    }
+}
+
+/// `T * LANES` columns from `first` on, of `R` rows.
+#[inline(always)]
+fn sum_stripe<S: Simd, const R: usize, const T: usize>(
+    simd: S,
+    weights: [&[f32]; R],
+    rows: &[f32],
+    cols: usize,
     first: usize,
     out: &mut [f32],
 ) {
-    let cols = out.len();
-    let out = &mut out[first..][..N * LANES].as_chunks_mut::<LANES>().0[..N];
-    let mut sums = [simd.splat(0.0); N];
-    for i in 0..N {
-        sums[i] = simd.load(&out[i]);
-    }
-    for (&weight, row) in weights.iter().zip(rows.chunks_exact(cols)) {
-        let weight = simd.splat(weight);
-        let values = &row[first..][..N * LANES].as_chunks::<LANES>().0[..N];
-        for i in 0..N {
-            sums[i] = simd.mul_add(weight, simd.load(&values[i]), sums[i]);
+    let n = rows.len() / cols;
+    let mut sums = [[simd.splat(0.0); T]; R];
+    for r in 0..R {
+        let out = &out[r * cols + first..][..T * LANES].as_chunks::<LANES>().0[..T];
+        for t in 0..T {
+            sums[r][t] = simd.load(&out[t]);
         }
     }
-    for i in 0..N {
-        simd.store(sums[i], &mut out[i]);
+    let mut values = [simd.splat(0.0); T];
+    for i in 0..n {
+        let row = &rows[i * cols + first..][..T * LANES].as_chunks::<LANES>().0[..T];
+        for t in 0..T {
+            values[t] = simd.load(&row[t]);
+        }
+        for r in 0..R {
+            let weight = simd.splat(weights[r][i]);
+            for t in 0..T {
+                sums[r][t] = simd.mul_add(weight, values[t], sums[r][t]);
+            }
+        }
+    }
+    for r in 0..R {
+        let out = &mut out[r * cols + first..][..T * LANES]
+            .as_chunks_mut::<LANES>()
+            .0[..T];
+        for t in 0..T {
+            simd.store(sums[r][t], &mut out[t]);
+        }
+    }
+}
+
+/// See [`super::Isa::exponentials`].
+#[inline(always)]
+pub(super) fn exponentials(scores: &mut [f32], scale: f32, max: f32) -> (f32, f32) {
+    let mut maxima = [max; LANES];
+    let (chunks, tail) = scores.as_chunks_mut::<LANES>();
+    // Comparisons that NaN does not win.
+    for chunk in chunks.iter_mut() {
+        for (x, max) in chunk.iter_mut().zip(&mut maxima) {
+            *x *= scale;
+            *max = if *x > *max { *x } else { *max };
+        }
+    }
+    for (x, max) in tail.iter_mut().zip(&mut maxima) {
+        *x *= scale;
+        *max = if *x > *max { *x } else { *max };
+    }
+    let max = maxima.iter().copied().fold(max, f32::max);
+    let mut sums = [0.0; LANES];
+    for chunk in chunks {
+        for (x, sum) in chunk.iter_mut().zip(&mut sums) {
+            *x = exp(*x - max);
+            *sum += *x;
+        }
+    }
+    for (x, sum) in tail.iter_mut().zip(&mut sums) {
+        *x = exp(*x - max);
+        *sum += *x;
+    }
+    (max, sums.iter().sum())
+}
+
+/// See [`super::Isa::gate`].
+#[inline(always)]
+pub(super) fn gate(activation: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    // The choice is made outside the loop.
+    match activation {
+        Activation::GeluTanh => gate_with(gelu_tanh, gate, up, out),
+        Activation::Silu => gate_with(silu, gate, up, out),
+    }
+}
+
+#[inline(always)]
+fn gate_with(activation: impl Fn(f32) -> f32, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    for (out, (&gate, &up)) in out.iter_mut().zip(gate.iter().zip(up)) {
+        *out = activation(gate) * up;
     }
 }

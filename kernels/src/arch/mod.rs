@@ -21,6 +21,7 @@ use std::sync::OnceLock;
 use self::portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use self::x86_64::{Avx2, Avx512};
+use crate::activation::Activation;
 use crate::quant::Matrix;
 
 /// An instruction set that this CPU has.
@@ -99,11 +100,33 @@ impl Isa {
         dispatch!(self, gemm_tile(k, panel, x, out));
     }
 
-    /// `out[c] += Σ weights[r] * rows[r, c]`, rows of `out.len()`.
+    /// `out[i, c] += Σ weights[i, r] * rows[r, c]`: `rows` is `[n, cols]`, `out` `[n_out, cols]`, and
+    /// the weights of output `i` are the `n` from `i * stride` on.
     #[inline]
-    pub(crate) fn weighted_sum(self, weights: &[f32], rows: &[f32], out: &mut [f32]) {
-        debug_assert_eq!(weights.len() * out.len(), rows.len());
-        dispatch!(self, weighted_sum(weights, rows, out));
+    pub(crate) fn weighted_sums(
+        self,
+        weights: &[f32],
+        stride: usize,
+        rows: &[f32],
+        cols: usize,
+        out: &mut [f32],
+    ) {
+        debug_assert!(rows.len().is_multiple_of(cols) && out.len().is_multiple_of(cols));
+        dispatch!(self, weighted_sums(weights, stride, rows, cols, out));
+    }
+
+    /// A step of an online softmax: each `x` of `scores` becomes `exp(scale * x - m)`, with `m` the
+    /// largest of `max` and all of `scale * x`, NaN passed over. Returns `m` and the sum of the
+    /// exponentials.
+    #[inline]
+    pub(crate) fn exponentials(self, scores: &mut [f32], scale: f32, max: f32) -> (f32, f32) {
+        dispatch!(self, exponentials(scores, scale, max))
+    }
+
+    /// `out = activation(gate) * up`, slices of one length.
+    #[inline]
+    pub(crate) fn gate(self, activation: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
+        dispatch!(self, gate(activation, gate, up, out));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every CPU has: arrays, left to the compiler's vectoriser.
 
 use super::all::{self, LANES, Simd};
+use crate::activation::Activation;
 use crate::quant::Matrix;
 
 /// The token of the set that is always there.
@@ -61,7 +62,22 @@ impl Portable {
         all::gemm_tile::<_, 1, 1>(self, k, panel, x, out);
     }
 
-    pub(super) fn weighted_sum(self, weights: &[f32], rows: &[f32], out: &mut [f32]) {
-        all::weighted_sum(self, weights, rows, out);
+    pub(super) fn weighted_sums(
+        self,
+        weights: &[f32],
+        stride: usize,
+        rows: &[f32],
+        cols: usize,
+        out: &mut [f32],
+    ) {
+        all::weighted_sums::<_, 1, 2>(self, weights, stride, rows, cols, out);
+    }
+
+    pub(super) fn exponentials(self, scores: &mut [f32], scale: f32, max: f32) -> (f32, f32) {
+        all::exponentials(scores, scale, max)
+    }
+
+    pub(super) fn gate(self, kind: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
+        all::gate(kind, gate, up, out);
     }
 }

@@ -61,23 +61,73 @@ fn tiles_of_every_ragged_size_are_dot_products() {
 #[test]
 fn weighted_sums_of_every_ragged_width() {
     for isa in Isa::available() {
-        for (n, cols) in [(1, 1), (3, 15), (7, 64), (5, 65), (33, 256), (2, 200)] {
-            let weights = numbers(3, n);
+        let shapes = [
+            (1, 1),
+            (3, 15),
+            (7, 64),
+            (5, 65),
+            (33, 256),
+            (2, 200),
+            (0, 9),
+        ];
+        for ((n, cols), n_out) in shapes
+            .into_iter()
+            .flat_map(|s| (1..=MOST).map(move |n| (s, n)))
+        {
+            let stride = n + 3;
+            let weights = numbers(3, n_out * stride);
             let rows = numbers(4, n * cols);
-            let mut out = numbers(5, cols);
+            let mut out = numbers(5, n_out * cols);
             let start = out.clone();
-            isa.weighted_sum(&weights, &rows, &mut out);
-            for c in 0..cols {
+            isa.weighted_sums(&weights, stride, &rows, cols, &mut out);
+            for (i, &sum) in out.iter().enumerate() {
+                let (o, c) = (i / cols, i % cols);
                 let column: Vec<f32> = rows.iter().skip(c).step_by(cols).copied().collect();
-                let (sum, size) = dot_f64(&weights, &column);
-                let start = f64::from(start[c]);
+                let (exact, size) = dot_f64(&weights[o * stride..][..n], &column);
+                let start = f64::from(start[i]);
                 assert_near(
-                    out[c],
-                    (sum + start, size + start.abs()),
-                    &format!("{isa:?} {c}"),
+                    sum,
+                    (exact + start, size + start.abs()),
+                    &format!("{isa:?} {n}x{cols} [{o}, {c}]"),
                 );
             }
         }
+    }
+}
+
+#[test]
+fn exponentials_of_every_length_are_a_step_of_a_softmax() {
+    for isa in Isa::available() {
+        for n in 0..40 {
+            let scores = numbers(11, n);
+            let largest = scores.iter().fold(-1.0f32, |max, x| max.max(8.0 * x));
+            for (before, expected) in [(-1.0, largest), (20.0, 20.0)] {
+                let mut out = scores.clone();
+                let (max, sum) = isa.exponentials(&mut out, 8.0, before);
+                assert_eq!(max, expected, "{isa:?} {n}");
+                let exact = |x: &f32| (8.0 * f64::from(*x) - f64::from(max)).exp();
+                let total: f64 = scores.iter().map(exact).sum();
+                assert!(
+                    (f64::from(sum) - total).abs() <= 1e-6 * total,
+                    "{sum} for {total}"
+                );
+                for (x, out) in scores.iter().zip(out) {
+                    assert!(
+                        (f64::from(out) / exact(x) - 1.0).abs() < 2e-6,
+                        "{isa:?} {n} {x}"
+                    );
+                }
+            }
+        }
+        for at in [0, 16, 18] {
+            let mut scores = numbers(12, 19);
+            scores[at] = f32::NAN;
+            let (max, sum) = isa.exponentials(&mut scores, 1.0, f32::NEG_INFINITY);
+            assert!(max.is_finite() && sum.is_nan(), "{isa:?} {at}");
+        }
+        let masked = &mut [f32::NEG_INFINITY; 17];
+        let (max, sum) = isa.exponentials(masked, 1.0, f32::NEG_INFINITY);
+        assert!(max == f32::NEG_INFINITY && sum.is_nan());
     }
 }
 

@@ -6,6 +6,7 @@ use std::arch::x86_64::{
 };
 
 use super::{compile_loops, total_of_eight};
+use crate::activation::Activation;
 use crate::arch::all::{self, LANES, Simd};
 use crate::quant::Matrix;
 

@@ -66,18 +66,56 @@ macro_rules! compile_loops {
                 unsafe { compiled(self, k, panel, x, out) }
             }
 
-            pub(in crate::arch) fn weighted_sum(
+            pub(in crate::arch) fn weighted_sums(
                 self,
                 weights: &[f32],
+                stride: usize,
                 rows: &[f32],
+                cols: usize,
                 out: &mut [f32],
             ) {
                 #[target_feature(enable = $features)]
-                fn compiled(simd: $token, weights: &[f32], rows: &[f32], out: &mut [f32]) {
-                    all::weighted_sum(simd, weights, rows, out);
+                fn compiled(
+                    simd: $token,
+                    weights: &[f32],
+                    stride: usize,
+                    rows: &[f32],
+                    cols: usize,
+                    out: &mut [f32],
+                ) {
+                    all::weighted_sums::<_, $rows, $tokens>(simd, weights, stride, rows, cols, out);
                 }
                 // SAFETY: `self` exists only where `new` found the features.
-                unsafe { compiled(self, weights, rows, out) }
+                unsafe { compiled(self, weights, stride, rows, cols, out) }
+            }
+
+            pub(in crate::arch) fn exponentials(
+                self,
+                scores: &mut [f32],
+                scale: f32,
+                max: f32,
+            ) -> (f32, f32) {
+                #[target_feature(enable = $features)]
+                fn compiled(scores: &mut [f32], scale: f32, max: f32) -> (f32, f32) {
+                    all::exponentials(scores, scale, max)
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(scores, scale, max) }
+            }
+
+            pub(in crate::arch) fn gate(
+                self,
+                kind: Activation,
+                gate: &[f32],
+                up: &[f32],
+                out: &mut [f32],
+            ) {
+                #[target_feature(enable = $features)]
+                fn compiled(kind: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
+                    all::gate(kind, gate, up, out);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(kind, gate, up, out) }
             }
         }
     };
