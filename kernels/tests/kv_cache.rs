@@ -56,11 +56,11 @@ proptest! {
         let mut pos = 0;
         for n in batches {
             let elems = pos * ROW..(pos + n) * ROW;
-            for layer in 0..2 {
+            for (layer, &window) in windows.iter().enumerate() {
                 for cache in [&mut narrow, &mut plain] {
                     kv_cache_write(cache, layer, pos, &k[elems.clone()], &v[elems.clone()]).unwrap();
                 }
-                let config = config(windows[layer]);
+                let config = config(window);
                 let q = &q[2 * elems.start..2 * elems.end];
                 let outs = [&narrow, &plain].map(|cache| {
                     let mut out = vec![f32::NAN; q.len()];

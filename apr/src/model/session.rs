@@ -3,7 +3,7 @@
 use super::observe::{Observer, Tap};
 use super::scratch::Scratch;
 use super::{Model, ModelError};
-use brick_kernels::kv_cache::KvCache;
+use brick_kernels::kv_cache::{KvCache, KvFormat, KvLayout};
 
 /// Tokens that go through the layers together. More would not make the matrix products faster
 /// and would need more memory: a few megabytes of activations for the models at hand.
@@ -39,12 +39,15 @@ impl<'m> Session<'m> {
                 context: config.context_length,
             });
         }
-        let cache = KvCache::new(
-            config.n_layers,
-            config.n_kv_heads,
-            config.head_dim,
+        let windows: Vec<_> = (0..config.n_layers).map(|l| config.window(l)).collect();
+        let cache = KvCache::with_layout(&KvLayout {
+            windows: &windows,
+            n_kv_heads: config.n_kv_heads,
+            head_dim: config.head_dim,
             capacity,
-        )?;
+            max_batch: BATCH,
+            format: KvFormat::F32,
+        })?;
         Ok(Self {
             model,
             cache,
