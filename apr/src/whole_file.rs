@@ -31,7 +31,7 @@ fn fill(
 }
 
 /// Whether there is something other than a file.
-fn is_special(path: &Path) -> bool {
+pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file())
 }
 

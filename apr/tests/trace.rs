@@ -165,6 +165,80 @@ fn statistics_agree_with_numpy_on_the_values() {
     assert_eq!(left.len(), 4, "{left:?}");
 }
 
+/// Few values are in the trace itself, exactly, and can be compared there.
+#[test]
+fn few_values_are_in_the_trace_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let [few, many] = ["few.json", "many.json"].map(|name| dir.path().join(name));
+    let head = traced(&few, "payload", &["--trace-steps", "lm_head"]);
+    assert_eq!(
+        (&head["payload"]["file"], &head["payload"]["tensors"]),
+        (&Value::Null, &8.into())
+    );
+    let values = |line: &Value| array(line, "values").len() as u64;
+    let lines = array(&head, "tensors");
+    assert_eq!(
+        lines.iter().map(values).sum::<u64>() * 4,
+        head["payload"]["bytes"].as_u64().unwrap()
+    );
+    assert!(head["limits"]["inline_bytes"].as_u64() > head["payload"]["bytes"].as_u64());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_numpy_agrees(&few, 8);
+
+    // The same as in a file, to the bit.
+    let all = traced(&many, "payload", &[]);
+    assert_eq!(all["payload"]["file"], "many.safetensors");
+    let raw = std::fs::read(dir.path().join("many.safetensors")).unwrap();
+    let header_len = u64::from_le_bytes(raw[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&raw[8..8 + header_len]).unwrap();
+    for line in lines {
+        let name = format!("pass{}.{}", line["pass"], line["tensor"].as_str().unwrap());
+        let place = |end: usize| header[&name]["data_offsets"][end].as_u64().unwrap() as usize;
+        let bytes = &raw[8 + header_len..][place(0)..place(1)];
+        let inline = array(line, "values").iter();
+        let inline: Vec<u8> = inline
+            .flat_map(|v| (v.as_f64().unwrap() as f32).to_le_bytes())
+            .collect();
+        assert_eq!(inline, bytes, "{name}");
+    }
+
+    // One value, too small a change for the statistics; the first differs in none.
+    let mut changed = head.clone();
+    let value = &mut changed["tensors"][3]["values"][100];
+    *value = (value.as_f64().unwrap() + 0.01).into();
+    let other = dir.path().join("other.json");
+    std::fs::write(&other, changed.to_string()).unwrap();
+    let output = diff(&few, &other, &[]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("logits\n  value [100]: A "), "{told}");
+    assert!(told.contains("\n8 tensors by every value, "), "{told}");
+}
+
+/// Beside a pipe lies no file: what fits is in the trace, the rest is counted.
+#[test]
+fn a_pipe_gets_the_values_that_fit() {
+    let all = ["--trace-level", "payload", "--trace-output", "/dev/stdout"];
+    let output = run("4", &all);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let trace: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let dropped = trace["dropped"]["payload_tensors"].as_u64().unwrap();
+    let kept = trace["payload"]["tensors"].as_u64().unwrap();
+    assert!(
+        kept > 0 && dropped > 0 && kept + dropped == 144,
+        "{kept} {dropped}"
+    );
+    assert!(trace["payload"]["bytes"].as_u64() <= trace["limits"]["inline_bytes"].as_u64());
+    let with_values = array(&trace, "tensors")
+        .iter()
+        .filter(|t| t["values"].is_array());
+    assert_eq!(with_values.count() as u64, kept);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains(&format!("\ndropped: values of {dropped} tensors, ")),
+        "{told}"
+    );
+}
+
 #[test]
 fn statistics_of_gemma_agree_with_numpy() {
     let Some(model) = fetched("gemma-3-270m-q4_k_m.gguf") else {

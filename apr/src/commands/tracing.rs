@@ -25,8 +25,8 @@ pub(super) struct TraceArgs {
     /// Trace these steps only, with commas between: "attention,sample" [default: all]
     #[arg(long, value_name = "STEPS")]
     trace_steps: Option<StepFilter>,
-    /// Write the trace to a JSON file (schema apr.trace/1) instead; values go to a .safetensors file
-    /// beside it
+    /// Write the trace to a JSON file (schema apr.trace/1) instead. Values are in it up to 64 KiB, and
+    /// beyond that in a .safetensors file beside it
     #[arg(long, value_name = "FILE")]
     trace_output: Option<PathBuf>,
 }
@@ -135,12 +135,23 @@ impl Tracer<'_> {
         let mut err = io::stderr().lock();
         let values = match document.payload() {
             Some(payload) => format!(
-                ", values of {} tensors ({} bytes) in {} beside it",
-                payload.tensors, payload.bytes, payload.file
+                ", values of {} tensors ({} bytes) in {}",
+                payload.tensors,
+                payload.bytes,
+                match &payload.file {
+                    Some(file) => format!("{file} beside it"),
+                    None => "it".to_owned(),
+                }
             ),
             None => String::new(),
         };
         writeln!(err, "\ntrace: {}, level {}{values}", shown(), asked.level)?;
+        if let dropped @ 1.. = document.values_dropped() {
+            writeln!(
+                err,
+                "dropped: values of {dropped} tensors, for which there was no room"
+            )?;
+        }
         for warning in document.warnings() {
             writeln!(err, "warning: {warning}")?;
         }

@@ -1,6 +1,6 @@
 //! Collecting a trace while a session works.
 
-use super::payload::Payload;
+use super::payload::{self, Payload};
 use super::warnings::{Warning, Warnings};
 use crate::model::{At, Halt, Node, Observer, Outcome, Tensor, View};
 use crate::whole_file::probe;
@@ -61,6 +61,13 @@ pub(super) struct Measured {
     pub(super) stats: TensorStats,
     /// The first values of the first token; numbers that are none are null.
     pub(super) first_values: [f32; FIRST],
+}
+
+impl Measured {
+    /// What its values are called in a file.
+    pub(super) fn value_name(&self) -> String {
+        payload::name(self.pass, self.layer, self.node.name())
+    }
 }
 
 fn name<S: serde::Serializer>(node: &Node, serializer: S) -> Result<S::Ok, S::Error> {
@@ -145,8 +152,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Collects what was asked for, to be written to `output` if that is given; values go to a file
-    /// beside it, if the level has them.
+    /// Collects what was asked for, to be written to `output` if that is given, with the values or with a
+    /// file beside it that has them, if the level does.
     ///
     /// # Errors
     /// If no file can be made there.

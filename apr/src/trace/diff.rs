@@ -23,7 +23,8 @@ pub struct Recorded {
 
 #[derive(Debug, Deserialize)]
 struct Payload {
-    file: String,
+    /// Null where the values are in the trace itself.
+    file: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,6 +42,24 @@ struct Tensor {
     shape: [usize; 2],
     stats: Stats,
     first_values: Vec<Option<f32>>,
+    values: Option<Vec<Number>>,
+}
+
+/// A value: one that is not finite is a text.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Finite(f32),
+    Other(String),
+}
+
+impl Number {
+    fn value(&self) -> f32 {
+        match self {
+            Self::Finite(value) => *value,
+            Self::Other(text) => text.parse().unwrap_or(f32::NAN),
+        }
+    }
 }
 
 /// Null where no number is finite.
@@ -83,9 +102,9 @@ impl Recorded {
                 name()
             );
         }
-        if let Some(payload) = &trace.payload {
+        if let Some(Payload { file: Some(file) }) = &trace.payload {
             // A name, not a path: what lies elsewhere does not belong to the trace.
-            let name = Path::new(&payload.file).file_name().unwrap_or_default();
+            let name = Path::new(file).file_name().unwrap_or_default();
             trace.values = Some(Values::open(&path.with_file_name(name))?);
         }
         Ok(trace)
@@ -312,9 +331,12 @@ impl Comparison {
 
 impl Recorded {
     /// The values of one of its tensors, if they were written.
-    fn values(&self, tensor: &Tensor) -> Option<impl Iterator<Item = f32>> {
+    fn values<'a>(&'a self, tensor: &'a Tensor) -> Option<Box<dyn Iterator<Item = f32> + 'a>> {
+        if let Some(values) = &tensor.values {
+            return Some(Box::new(values.iter().map(Number::value)));
+        }
         let name = name(tensor.pass, tensor.layer, &tensor.tensor);
-        self.values.as_ref()?.get(&name)
+        Some(Box::new(self.values.as_ref()?.get(&name)?))
     }
 
     /// Positions and the tokens chosen for them.

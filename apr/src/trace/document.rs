@@ -2,7 +2,7 @@
 
 use super::collect::{Collector, Cost, Dropped, MAX_STEPS, MAX_TENSORS, Measured, Step};
 use super::identity::Identity;
-use super::payload::{self, PayloadFile};
+use super::payload::{self, Finished, Inline, Numbers, Payload, PayloadPlace};
 use super::warnings::Warning;
 use crate::whole_file::write_whole;
 use brick_runtime::trace::{StepFilter, TraceLevel, TraceStep};
@@ -34,6 +34,28 @@ pub struct Settings<'a> {
     pub sampling: serde_json::Value,
 }
 
+/// Each tensor, with its values where they are in here.
+fn with_values<S: serde::Serializer>(
+    (tensors, inline): &(&[Measured], Option<Inline>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        #[serde(flatten)]
+        measured: &'a Measured,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        values: Option<Numbers<'a>>,
+    }
+    serializer.collect_seq(tensors.iter().map(|measured| {
+        Line {
+            measured,
+            values: inline
+                .as_ref()
+                .and_then(|inline| inline.get(&measured.value_name())),
+        }
+    }))
+}
+
 fn names<S: serde::Serializer>(steps: &StepFilter, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(steps.steps())
 }
@@ -48,9 +70,10 @@ pub struct Document<'a> {
     passes: usize,
     totals: Vec<TotalLine>,
     steps: &'a [Step],
-    tensors: &'a [Measured],
+    #[serde(serialize_with = "with_values")]
+    tensors: (&'a [Measured], Option<Inline>),
     /// Null below the level `payload`.
-    payload: Option<PayloadFile>,
+    payload: Option<PayloadPlace>,
     /// Where the filter has the step: how long kernels took to start on a device.
     kernel_launch: Option<Figure>,
     /// Where the filter has the step: what the profiler measured from the prompt on.
@@ -90,6 +113,8 @@ struct Limits {
     steps: usize,
     tensors: usize,
     payload_bytes: u64,
+    /// Values are in here up to so many bytes.
+    inline_bytes: u64,
 }
 
 /// All steps of one kind in one layer.
@@ -125,8 +150,8 @@ pub(super) fn kernel_launch() -> Figure {
 }
 
 impl<'a> Document<'a> {
-    /// The trace of a run; `stopped` says why, if it did not end by itself. Values go to their own
-    /// file here.
+    /// The trace of a run; `stopped` says why, if it did not end by itself. Values, unless they are few,
+    /// go to their own file here.
     ///
     /// # Errors
     /// If that file can't be written.
@@ -137,7 +162,11 @@ impl<'a> Document<'a> {
         stopped: Option<String>,
     ) -> io::Result<Self> {
         let payload = collector.payload.take();
-        let payload = payload.map(payload::Payload::finish).transpose()?;
+        let payload = payload.map(Payload::finish).transpose()?;
+        let (payload, inline) = match payload {
+            Some(Finished { place, inline }) => (Some(place), inline),
+            None => (None, None),
+        };
         let collector = &*collector;
         let has = |step| collector.asked.steps.has(step);
         Ok(Self {
@@ -148,7 +177,7 @@ impl<'a> Document<'a> {
             passes: collector.passes(),
             totals: totals(collector),
             steps: &collector.steps,
-            tensors: &collector.tensors,
+            tensors: (&collector.tensors, inline),
             payload,
             kernel_launch: has(TraceStep::KernelLaunch).then(kernel_launch),
             brick_profile: has(TraceStep::BrickProfile).then(|| BrickProfiler::global().snapshot()),
@@ -158,6 +187,7 @@ impl<'a> Document<'a> {
                 steps: MAX_STEPS,
                 tensors: MAX_TENSORS,
                 payload_bytes: payload::MAX_BYTES,
+                inline_bytes: payload::INLINE_BYTES,
             },
             dropped: collector.dropped,
             cost: collector.cost(),
@@ -180,8 +210,13 @@ impl<'a> Document<'a> {
         self.warnings
     }
 
-    /// The values' file, if there is one.
-    pub fn payload(&self) -> Option<&PayloadFile> {
+    /// Where the values are, if the level has them.
+    pub fn payload(&self) -> Option<&PayloadPlace> {
         self.payload.as_ref()
+    }
+
+    /// Tensors for whose values there was no room.
+    pub fn values_dropped(&self) -> u64 {
+        self.dropped.payload_tensors
     }
 }

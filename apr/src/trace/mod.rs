@@ -20,6 +20,6 @@ pub use collect::{Collector, Cost, Level, NotFinite};
 pub use diff::{Comparison, Recorded, Side, Tolerance};
 pub use document::{Document, SCHEMA, Settings};
 pub use identity::Identity;
-pub use payload::PayloadFile;
+pub use payload::PayloadPlace;
 pub use table::Table;
 pub use warnings::Warning;

@@ -12,19 +12,27 @@ import numpy as np
 
 trace_path = pathlib.Path(sys.argv[1])
 trace = json.loads(trace_path.read_text())
-raw = (trace_path.parent / trace["payload"]["file"]).read_bytes()
-(header_len,) = struct.unpack("<Q", raw[:8])
-header = json.loads(raw[8 : 8 + header_len])
-data = raw[8 + header_len :]
+file = trace["payload"]["file"]
+header, data = {}, b""
+if file is not None:
+    raw = (trace_path.parent / file).read_bytes()
+    (header_len,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + header_len])
+    data = raw[8 + header_len :]
 
 seen = 0
 for line in trace["tensors"]:
     where = f"layer{line['layer']}." if line["layer"] is not None else ""
     name = f"pass{line['pass']}.{where}{line['tensor']}"
-    entry = header.pop(name)
-    begin, end = entry["data_offsets"]
-    assert entry["dtype"] == "F32" and entry["shape"] == line["shape"], (name, entry)
-    values = np.frombuffer(data[begin:end], "<f4").reshape(entry["shape"])
+    if file is None:
+        # "NaN" and "inf" are texts that float() reads.
+        values = np.array([float(v) for v in line["values"]], "<f4").reshape(line["shape"])
+    else:
+        assert "values" not in line, name
+        entry = header.pop(name)
+        begin, end = entry["data_offsets"]
+        assert entry["dtype"] == "F32" and entry["shape"] == line["shape"], (name, entry)
+        values = np.frombuffer(data[begin:end], "<f4").reshape(entry["shape"])
     finite = values[np.isfinite(values)].astype(np.float64)
     expected = {
         "min": finite.min(),
@@ -41,11 +49,11 @@ for line in trace["tensors"]:
     assert np.array_equal(values.ravel()[:4], np.float32(line["first_values"])), name
     seen += 1
 assert not header, f"values without statistics: {sorted(header)[:3]}"
-assert end == len(data), "values after the last tensor"
+assert file is None or end == len(data), "values after the last tensor"
 try:
     from safetensors.numpy import load_file
 except ImportError:
     pass
 else:
-    assert len(load_file(trace_path.parent / trace["payload"]["file"])) == seen
+    assert file is None or len(load_file(trace_path.parent / file)) == seen
 print(seen)
