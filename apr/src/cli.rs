@@ -1,12 +1,13 @@
 //! The command line: one enum of commands, each with its own arguments.
 
-use crate::commands::{doctor, inspect, profile, run, tokenize, trace};
+use crate::commands::{bench, doctor, inspect, profile, run, tokenize, trace};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
   apr run --prompt 'Once upon a time'      continue a text with the built-in model
   apr profile --model model.gguf           where the time goes, brick by brick
+  apr bench --model model.gguf -t 1,2      how fast it reads and writes
   apr trace --attention --logits           what each head looks at, which layer decides
   apr inspect model.gguf                   what is in the file, and whether it can be run
   apr inspect --check model.gguf           also look for NaN and infinite scales
@@ -28,6 +29,7 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Profile(profile::Args),
+    Bench(bench::Args),
     Trace(trace::Args),
     Inspect(inspect::Args),
     Tokenize(tokenize::Args),
@@ -42,6 +44,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Run(args) => run::run(&args),
+            Command::Bench(args) => bench::run(&args),
             Command::Profile(args) => profile::run(&args),
             Command::Trace(args) => trace::run(&args),
             Command::Inspect(args) => inspect::run(&args),

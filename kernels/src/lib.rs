@@ -50,6 +50,7 @@ mod parallel;
 pub mod activation;
 pub mod attention;
 pub mod attention_weights;
+pub mod cross_entropy;
 pub mod embedding;
 pub mod gemm;
 pub mod kv_cache;

@@ -1,4 +1,4 @@
-//! A model that is loaded and the threads to run it on: what `run` and `profile` share.
+//! A model that is loaded and the threads to run it on: what the commands that run one share.
 
 use crate::gguf::Gguf;
 use crate::jidoka;
@@ -10,13 +10,14 @@ use anyhow::{Context, Error, Result};
 use brick_runtime::brick;
 use brick_runtime::contract::{self, Policy, Violation};
 use brick_runtime::timeline::fail;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// More threads than any machine at hand has cores. Tens of thousands, a slip of the finger, would
 /// take minutes to start.
-const MAX_THREADS: i64 = 1024;
+pub(super) const MAX_THREADS: i64 = 1024;
 
 /// `--prompt`, with a text of its own where there is none.
 #[derive(Debug, clap::Args)]
@@ -52,6 +53,8 @@ pub(super) struct Engine<'a> {
     pub(super) model: Model<'a>,
     /// The vocabulary.
     pub(super) tokenizer: Tokenizer,
+    /// When the file was about to be opened.
+    pub(super) opened: Instant,
     /// From opening the file to both being ready.
     pub(super) load_time: Duration,
 }
@@ -68,7 +71,16 @@ pub(super) fn with<R: Send>(
     threads: &ThreadArgs,
     body: impl FnOnce(&Engine<'_>) -> Result<R> + Send,
 ) -> Result<R> {
-    let clock = Instant::now();
+    let threads = threads.threads.map_or(0, usize::from);
+    open(model, |engine| pool(threads)?.install(|| body(engine)))
+}
+
+/// Loads the model and runs `body` with it, on the calling thread.
+///
+/// # Errors
+/// Whatever is wrong with the file, or what `body` returns.
+pub(super) fn open<R>(model: &ModelArg, body: impl FnOnce(&Engine<'_>) -> Result<R>) -> Result<R> {
+    let opened = Instant::now();
     let progress = Progress::new("loading the model", 0);
     let file = model.open()?;
     let in_file = || file.name().to_owned();
@@ -79,14 +91,20 @@ pub(super) fn with<R: Send>(
         gguf: &gguf,
         model: Model::load(&gguf).with_context(in_file)?,
         tokenizer: Tokenizer::from_gguf(&gguf).with_context(in_file)?,
-        load_time: clock.elapsed(),
+        opened,
+        load_time: opened.elapsed(),
     };
     drop(progress);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.threads.map_or(0, usize::from))
-        .build()
-        .context("cannot start the threads")?;
-    stop_on_violation(|| pool.install(|| body(&engine)))
+    stop_on_violation(|| body(&engine))
+}
+
+/// Threads to compute with; as many as the machine has cores for 0.
+///
+/// # Errors
+/// If the system gives none.
+pub(super) fn pool(threads: usize) -> Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.context("cannot start the threads")
 }
 
 /// Runs `body`; a contract that a kernel breaks stops it and becomes the error.

@@ -1,5 +1,6 @@
 //! One file for each command: its arguments and what it does with them.
 
+pub mod bench;
 mod collector;
 pub mod doctor;
 mod engine;

@@ -17,6 +17,7 @@ mod error;
 mod forward;
 mod generate;
 mod observe;
+mod score;
 mod scratch;
 mod session;
 mod weights;

@@ -7,7 +7,7 @@ use brick_kernels::kv_cache::{KvCache, KvFormat, KvLayout};
 
 /// Tokens that go through the layers together. More would not make the matrix products faster
 /// and would need more memory: a few megabytes of activations for the models at hand.
-const BATCH: usize = 512;
+pub(super) const BATCH: usize = 512;
 
 /// One text: what was fed so far, as keys and values, and the buffers to continue.
 #[derive(Debug)]
@@ -116,6 +116,27 @@ impl<'m> Session<'m> {
         tokens: &[u32],
         mut progress: impl FnMut(usize),
     ) -> Result<&[f32], ModelError> {
+        self.check_room(tokens)?;
+        let used = self.n_past;
+        for batch in tokens.chunks(BATCH) {
+            self.advance(batch)?;
+            progress(self.n_past - used);
+        }
+        self.head()?;
+        Ok(&self.logits)
+    }
+
+    /// Takes the next tokens, at most [`BATCH`] of them, through the layers.
+    pub(super) fn advance(&mut self, batch: &[u32]) -> Result<(), ModelError> {
+        self.fed.truncate(self.n_past);
+        self.fed.extend_from_slice(batch);
+        self.forward(batch)?;
+        self.n_past += batch.len();
+        Ok(())
+    }
+
+    /// Whether `tokens` are some, and there is room for them.
+    pub(super) fn check_room(&self, tokens: &[u32]) -> Result<(), ModelError> {
         let (used, more, capacity) = (self.n_past, tokens.len(), self.cache.capacity());
         if more == 0 {
             return Err(ModelError::EmptyPrompt);
@@ -127,14 +148,6 @@ impl<'m> Session<'m> {
                 capacity,
             });
         }
-        for batch in tokens.chunks(BATCH) {
-            self.fed.truncate(self.n_past);
-            self.fed.extend_from_slice(batch);
-            self.forward(batch)?;
-            self.n_past += batch.len();
-            progress(self.n_past - used);
-        }
-        self.head()?;
-        Ok(&self.logits)
+        Ok(())
     }
 }

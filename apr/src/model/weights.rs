@@ -19,6 +19,8 @@ pub struct Model<'a> {
     output_norm: Vec<f32>,
     /// `[n_vocab, n_embd]`; the embedding itself where the file has no `output.weight`.
     head: Matrix<'a>,
+    /// Whether it is.
+    tied: bool,
     layers: Vec<Layer<'a>>,
     /// The angles of global and of local layers; the same twice where there are no local ones.
     ropes: [Rope; 2],
@@ -56,10 +58,8 @@ impl<'a> Model<'a> {
             architecture: config.architecture.name(),
         };
         let embedding = tensors.matrix("token_embd.weight")?;
-        let head = match gguf.tensor("output.weight") {
-            Some(head) => head.matrix()?,
-            None => embedding,
-        };
+        let head = gguf.tensor("output.weight");
+        let head = head.map(|head| head.matrix()).transpose()?;
         let layers = (0..config.n_layers).map(|index| Layer::load(&tensors, index));
         let freq_factors = tensors.find_vector("rope_freqs.weight")?;
         let rope = |layer| Rope::new(&config.rope(layer, freq_factors.as_deref()));
@@ -68,7 +68,8 @@ impl<'a> Model<'a> {
         Ok(Self {
             embedding,
             output_norm: tensors.vector("output_norm.weight")?,
-            head,
+            tied: head.is_none(),
+            head: head.unwrap_or(embedding),
             layers: layers.collect::<Result<_, _>>()?,
             ropes: [rope(global.unwrap_or(0))?, rope(local.unwrap_or(0))?],
             config,
@@ -85,6 +86,17 @@ impl<'a> Model<'a> {
         self.config.n_vocab
     }
 
+    /// Bytes of weights that a pass of one token has to read: every matrix as it lies in the file and
+    /// every vector as `f32`, once; of an embedding that is not the head as well, one row.
+    pub fn bytes_per_token(&self) -> usize {
+        let row = match self.tied {
+            true => 0,
+            false => self.embedding.byte_len() / self.embedding.rows(),
+        };
+        let layers: usize = self.layers.iter().map(Layer::byte_len).sum();
+        row + layers + size_of_val(&*self.output_norm) + self.head.byte_len()
+    }
+
     pub(super) fn embedding(&self) -> &Matrix<'a> {
         &self.embedding
     }
@@ -98,15 +110,15 @@ impl<'a> Model<'a> {
         &self.ropes[usize::from(self.config.window(layer).is_some())]
     }
 
-    /// One token's logits from its residual stream `x`, `[n_embd]`: the final norm goes to `h`,
-    /// `[n_embd]`, the logits, softcap included, to `logits`, `[n_vocab]`. Of a stream between two
-    /// layers it is what the model would say if it ended there (the logit lens).
+    /// The logits of `n` tokens from their residual stream `x`, `[n, n_embd]`: the final norm goes to
+    /// `h`, `[n, n_embd]`, the logits, softcap included, to `logits`, `[n, n_vocab]`. Of a stream
+    /// between two layers it is what the model would say if it ended there (the logit lens).
     ///
     /// # Errors
     /// If a length does not match.
     pub fn read_out(&self, x: &[f32], h: &mut [f32], logits: &mut [f32]) -> Result<(), ModelError> {
         rms_norm(x, &self.output_norm, self.config.rms_eps, h)?;
-        lm_head(&self.head, h, 1, logits)?;
+        lm_head(&self.head, h, x.len() / self.config.n_embd, logits)?;
         if let Some(cap) = self.config.logit_softcap {
             logit_softcap(cap, logits)?;
         }
@@ -140,6 +152,33 @@ impl<'a> Layer<'a> {
             down: matrix("ffn_down.weight")?,
             post_ffw_norm: find_vector("post_ffw_norm.weight")?,
         })
+    }
+
+    /// Bytes that a pass reads: matrices as they lie in the file, vectors as `f32`.
+    fn byte_len(&self) -> usize {
+        let matrices = [
+            self.q,
+            self.k,
+            self.v,
+            self.output,
+            self.gate_up.gate,
+            self.gate_up.up,
+            self.down,
+        ];
+        let vectors = [
+            Some(&self.attn_norm),
+            Some(&self.ffn_norm),
+            self.q_bias.as_ref(),
+            self.k_bias.as_ref(),
+            self.v_bias.as_ref(),
+            self.q_norm.as_ref(),
+            self.k_norm.as_ref(),
+            self.post_attention_norm.as_ref(),
+            self.post_ffw_norm.as_ref(),
+        ];
+        let matrices: usize = matrices.iter().map(Matrix::byte_len).sum();
+        let vectors = vectors.into_iter().flatten();
+        matrices + vectors.map(|v| size_of_val(&**v)).sum::<usize>()
     }
 
     /// The query, key and value projections, as the fused kernel takes them.

@@ -171,6 +171,11 @@ impl Tokenizer {
         self.add_bos
     }
 
+    /// Whether [`encode`](Self::encode) ends with EOS when asked for special tokens.
+    pub fn adds_eos(&self) -> bool {
+        self.add_eos
+    }
+
     /// Whether generation is over at this token: EOS, or the end of a turn.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.contains(&id)

@@ -60,7 +60,7 @@ impl Identity {
                 name: file.name().to_owned(),
                 architecture,
                 bytes: file.bytes().len(),
-                sha256: hex(Sha256::digest(file.bytes())),
+                sha256: sha256(file.bytes()),
             },
             machine: Machine {
                 os: std::env::consts::OS,
@@ -75,12 +75,13 @@ impl Identity {
 
 fn own_hash() -> Result<String, GgufError> {
     let program = Mapping::open(&std::env::current_exe()?)?;
-    Ok(hex(Sha256::digest(&*program)))
+    Ok(sha256(&program))
 }
 
-fn hex(bytes: impl AsRef<[u8]>) -> String {
-    let bytes = bytes.as_ref().iter();
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+/// In hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let hash = Sha256::digest(bytes);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn first_line(path: &str) -> Option<String> {

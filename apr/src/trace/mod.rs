@@ -20,6 +20,7 @@ pub use collect::{Collector, Cost, Level, NotFinite};
 pub use diff::{Comparison, Recorded, Side, Tolerance};
 pub use document::{Document, SCHEMA, Settings};
 pub use identity::Identity;
+pub(crate) use identity::sha256;
 pub use payload::PayloadPlace;
 pub use table::Table;
 pub use warnings::Warning;
