@@ -369,6 +369,9 @@ fn a_magnitude_beyond_f16_is_a_warning() {
                 "\nwarning: exploding: attn_norm of layer 1, position 0: the largest magnitude is ";
             assert_eq!(told.matches(line).count(), 1, "{told}");
             assert!(told.contains(", threshold 65504\n"), "{told}");
+            let cached =
+                "\nwarning: uncacheable: v of layer 1, position 0: the largest magnitude, ";
+            assert_eq!(told.matches(cached).count(), 1, "{told}");
         }
     });
     let trace = json(&path);
@@ -378,4 +381,63 @@ fn a_magnitude_beyond_f16_is_a_warning() {
         (&"exploding".into(), &1.into())
     );
     assert!(first["value"].as_f64().unwrap() > 65504.0);
+}
+
+/// The warnings of a run of nine tokens of the tiny llama, changed so.
+fn warned(change: impl FnOnce(&Layout, &mut Vec<u8>)) -> Vec<String> {
+    let prompt = "hello world hello world hello world hello world";
+    with_file(&patched(change), |model| {
+        let model = ["--model", model.to_str().unwrap()];
+        let run = [
+            "run",
+            "--prompt",
+            prompt,
+            "-n",
+            "2",
+            "--trace-level",
+            "layer",
+        ];
+        let output = apr(&[&run[..], &model].concat());
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{told}");
+        let warnings = told
+            .lines()
+            .filter_map(|line| line.strip_prefix("warning: "));
+        warnings.map(str::to_owned).collect()
+    })
+}
+
+/// Scores ten thousand times as large: every head of that layer sees one position.
+#[test]
+fn attention_to_one_position_is_a_warning() {
+    assert_eq!(warned(|_, _| ()), [""; 0]);
+    let warnings = warned(|layout, bytes| {
+        let norm = layout.tensor("blk.1.attn_norm.weight").data_at;
+        for at in (norm..).step_by(4).take(256) {
+            let weight = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+            patch(bytes, at, (1e2 * weight).to_le_bytes());
+        }
+    });
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let line = "saturated: attn_heads of layer 1, position 8: the share of heads with 99.9 % of their weight on one position is 1.000, threshold 0.9";
+    assert_eq!(warnings[0], line);
+}
+
+/// Values without weights: heads that pass nothing on.
+#[test]
+fn dead_heads_are_a_warning() {
+    let warnings = warned(|layout, bytes| {
+        let v = layout.tensor("blk.2.attn_v.weight").data_at;
+        // Up to the next tensor.
+        let after = layout
+            .tensors
+            .iter()
+            .map(|t| t.data_at)
+            .filter(|&at| at > v);
+        let end = after.min().unwrap();
+        bytes[v..end].fill(0);
+    });
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let line = "dead: attn_heads of layer 2, position 0: the share of values below 1e-6 is 1.000, threshold 0.9";
+    assert_eq!(warnings[0], line);
 }

@@ -4,25 +4,8 @@
 mod support;
 
 use serde_json::Value;
-use support::refusal::{apr, assert_refused};
+use support::refusal::{apr, assert_refused, json_of, quiet_text_of};
 use support::tiny;
-
-fn json_of(args: &[&str]) -> Value {
-    let output = apr(args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {stderr}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn text_of(args: &[&str]) -> String {
-    let output = apr(args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && stderr.is_empty(),
-        "{args:?}: {stderr}"
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// The cells of the one row that starts with these.
 fn row<'t>(text: &'t str, starts: &[&str]) -> Vec<&'t str> {
@@ -104,7 +87,7 @@ fn what_does_not_fit_the_cap_is_dropped_and_counted() {
     assert_eq!(found["passes"], Value::Array(Vec::new()));
     assert_eq!(found["activations"], Value::Array(Vec::new()));
     assert!(found["quant_error"]["activations"].is_null());
-    let text = text_of(&args);
+    let text = quiet_text_of(&args);
     assert!(text.contains("75 records dropped"), "{text}");
     assert!(
         text.contains("Activations: unavailable: no memory"),
@@ -160,7 +143,7 @@ fn what_was_not_asked_for_is_not_there() {
     ] {
         assert_eq!(found["cost"][figure]["provenance"], provenance);
     }
-    assert!(!text_of(&["trace", "--kv", "-n", "1"]).contains("Attention"));
+    assert!(!quiet_text_of(&["trace", "--kv", "-n", "1"]).contains("Attention"));
 }
 
 /// The tables hold what the JSON does.
@@ -184,7 +167,7 @@ fn tables_for_people() {
         "--prompt",
         "hello world",
     ];
-    let text = text_of(&args);
+    let text = quiet_text_of(&args);
     let json = json_of(&[&args[..], &["--format", "json"]].concat());
     assert!(
         text.starts_with("model    built-in tiny-llama (random weights), architecture llama\n")

@@ -5,32 +5,11 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use support::refusal::{apr, assert_refused, patched, with_file};
+use support::traced::{array, assert_numpy_agrees, diff, run, traced};
 use support::writer::patch;
 use support::{fetched, json, tiny};
-
-/// Runs the prompt "hello world" for `n` tokens with the options.
-fn run(n: &str, options: &[&str]) -> Output {
-    let args = ["run", "--prompt", "hello world", "-n", n];
-    let output = apr(&[&args[..], options].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{options:?}: {stderr}");
-    output
-}
-
-/// The same, with the trace written to `path`.
-fn traced(path: &Path, level: &str, options: &[&str]) -> Value {
-    let out = path.to_str().unwrap();
-    let output = ["--trace-level", level, "--trace-output", out];
-    run("4", &[&output[..], options].concat());
-    json(path)
-}
-
-fn array<'a>(value: &'a Value, key: &str) -> &'a Vec<Value> {
-    value[key].as_array().unwrap_or_else(|| panic!("{key}"))
-}
 
 #[test]
 fn a_basic_trace_has_every_step_and_its_time() {
@@ -121,27 +100,6 @@ fn tokens_and_texts_are_the_runs() {
     let whole = report["text"].as_str().unwrap();
     assert_eq!(text, whole.trim_end_matches('\u{fffd}'));
     assert_eq!(told("TOKENIZE", "n_tokens"), [Value::from(3)]);
-}
-
-/// numpy's statistics of the values that lie beside the trace.
-fn assert_numpy_agrees(trace: &Path, tensors: usize) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles/trace_stats.py");
-    let numpy = Command::new("python3")
-        .args(["-c", "import numpy"])
-        .status();
-    if !numpy.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: python3 with numpy is missing");
-        return;
-    }
-    let output = Command::new("python3")
-        .arg(script)
-        .arg(trace)
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    let seen = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(seen.trim(), tensors.to_string());
 }
 
 #[test]
@@ -375,11 +333,6 @@ fn mistakes_are_told() {
         let output = apr(&[&["run", "--prompt", "a", "-n", "1"][..], options].concat());
         assert_refused(&output, told);
     }
-}
-
-fn diff(a: &Path, b: &Path, options: &[&str]) -> Output {
-    let files = [a, b].map(|path| path.to_str().unwrap());
-    apr(&[&["trace", "diff"], &files[..], options].concat())
 }
 
 #[test]

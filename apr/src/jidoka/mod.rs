@@ -11,7 +11,6 @@ mod replay;
 
 use crate::gguf::Gguf;
 use crate::model::{Model, ModelError, Node};
-use crate::terminal::number;
 use crate::trace::NotFinite;
 use brick_kernels::KernelError;
 use brick_runtime::TensorStats;
@@ -162,14 +161,14 @@ impl fmt::Display for Found {
             node.step(),
             of_layer(self.layer),
         )?;
-        write!(f, "\n  output {node}: {}", Shown(&self.stats))?;
+        write!(f, "\n  output {node}: {:.4}", self.stats)?;
         for (input, layer, stats) in &self.inputs {
             let of = if *layer == self.layer {
                 String::new()
             } else {
                 of_layer(*layer)
             };
-            write!(f, "\n  input {input}{of}: {}", Shown(stats))?;
+            write!(f, "\n  input {input}{of}: {stats:.4}")?;
         }
         match self.last_good {
             Some(layer) => write!(f, "\n  last good layer: {layer}"),
@@ -180,30 +179,4 @@ impl fmt::Display for Found {
 
 fn of_layer(layer: Option<usize>) -> String {
     layer.map_or(String::new(), |layer| format!(" of layer {layer}"))
-}
-
-struct Shown<'a>(&'a TensorStats);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TensorStats {
-            min,
-            max,
-            mean,
-            std,
-            nan_count,
-            inf_count,
-        } = self.0;
-        match mean.is_nan() {
-            true => write!(f, "no finite number")?,
-            false => {
-                let [min, max, mean, std] = [min, max, mean, std].map(|v| number(*v));
-                write!(f, "min {min}, max {max}, mean {mean}, std {std}")?
-            }
-        }
-        if nan_count + inf_count > 0 {
-            write!(f, "; {nan_count} NaN, {inf_count} infinite")?;
-        }
-        Ok(())
-    }
 }

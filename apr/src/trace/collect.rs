@@ -275,6 +275,7 @@ impl Collector {
             first_values,
         };
         self.warnings.look(tensor, &stats, view.model.config());
+        self.warnings.attention(tensor, view, self.pass())?;
         if let Some(payload) = &mut self.payload
             && !payload.write(&measured, data)?
         {

@@ -3,6 +3,7 @@
 
 pub mod model_trace;
 pub mod refusal;
+pub mod traced;
 pub mod vocabularies;
 pub mod writer;
 

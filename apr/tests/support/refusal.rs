@@ -2,6 +2,7 @@
 
 use super::tiny_llama;
 use super::writer::{Layout, patch, string};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -10,6 +11,33 @@ use std::process::{Command, Output};
 pub fn apr<S: AsRef<OsStr>>(args: &[S]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_apr"));
     command.args(args).output().unwrap()
+}
+
+/// Standard output and standard error of a run that goes well.
+fn told(args: &[&str]) -> [String; 2] {
+    let output = apr(args);
+    let told = [output.stdout, output.stderr].map(|out| String::from_utf8(out).unwrap());
+    assert!(output.status.success(), "{args:?}: {}", told[1]);
+    told
+}
+
+/// The JSON that a run prints.
+pub fn json_of(args: &[&str]) -> Value {
+    let [json, _] = told(args);
+    serde_json::from_str(&json).unwrap()
+}
+
+/// The text that a run prints, whatever it says on standard error.
+pub fn text_of(args: &[&str]) -> String {
+    let [text, _] = told(args);
+    text
+}
+
+/// The text that a run prints which has nothing else to say.
+pub fn quiet_text_of(args: &[&str]) -> String {
+    let [text, stderr] = told(args);
+    assert_eq!(stderr, "", "{args:?}");
+    text
 }
 
 /// Asserts that a run failed with one line that holds `expected`.

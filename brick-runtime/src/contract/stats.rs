@@ -1,5 +1,7 @@
 //! Statistics of a tensor's numbers.
 
+use std::fmt;
+
 use super::{Check, Checker, Number, Rules};
 
 /// Statistics of a tensor: of its finite numbers, and how many are not.
@@ -36,6 +38,46 @@ impl TensorStats {
         let mut checker = Checker::measure(const { &Rules::FINITE }, None);
         value.check(&mut checker);
         checker.into_stats()
+    }
+}
+
+/// `min -1, max 2.5, mean 0.25, std 0.5; 1 NaN, 0 infinite`: the second half only where some are not
+/// finite, the first as `no finite number` where none is. Numbers have all digits; with a precision
+/// (`{:.4}`) so many decimals, or as an exponent where that would show little of them.
+impl fmt::Display for TensorStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.mean.is_nan() {
+            f.write_str("no finite number")?;
+        } else {
+            let named = [
+                ("min", self.min),
+                ("max", self.max),
+                ("mean", self.mean),
+                ("std", self.std),
+            ];
+            for (at, (name, value)) in named.into_iter().enumerate() {
+                let comma = if at == 0 { "" } else { ", " };
+                write!(f, "{comma}{name} ")?;
+                number(value, f)?;
+            }
+        }
+        let (nan, inf) = (self.nan_count, self.inf_count);
+        match (nan, inf) {
+            (0, 0) => Ok(()),
+            _ => write!(f, "; {nan} NaN, {inf} infinite"),
+        }
+    }
+}
+
+fn number(value: f32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(decimals) = f.precision() else {
+        return write!(f, "{value}");
+    };
+    let shown = 10f32.powi(1 - i32::try_from(decimals).unwrap_or(i32::MAX));
+    match value.abs() {
+        0.0 => write!(f, "{value:.decimals$}"),
+        size if (shown..1e5).contains(&size) => write!(f, "{value:.decimals$}"),
+        _ => write!(f, "{value:.*e}", decimals.saturating_sub(1)),
     }
 }
 
@@ -272,6 +314,22 @@ mod tests {
         let same = TensorStats::of(&vec![0.1f32; 1001]);
         assert_eq!((same.mean, same.std), (0.1, 0.0));
         assert!(TensorStats::of(&Vec::<f32>::new()).mean.is_nan());
+    }
+
+    #[test]
+    fn shown_in_one_line() {
+        let stats = TensorStats::of(&[-1.0f32, 0.0, 2.5, f32::NAN][..]);
+        assert_eq!(
+            stats.to_string(),
+            "min -1, max 2.5, mean 0.5, std 1.4719602; 1 NaN, 0 infinite"
+        );
+        let wide = TensorStats::of(&[0.0005f32, 123_456.0][..]);
+        assert_eq!(
+            format!("{wide:.4}"),
+            "min 5.000e-4, max 1.235e5, mean 61728.0000, std 61728.0000"
+        );
+        let none = TensorStats::of(&[f32::INFINITY][..]);
+        assert_eq!(none.to_string(), "no finite number; 0 NaN, 1 infinite");
     }
 
     #[test]

@@ -125,26 +125,7 @@ impl fmt::Display for Violation {
             ..
         } = &self.fault
         {
-            let TensorStats {
-                min,
-                max,
-                mean,
-                std,
-                nan_count,
-                inf_count,
-            } = stats;
-            write!(
-                f,
-                "\n  first at {tensor}[{index}] = {value}; {nan_count} NaN, {inf_count} infinite in all"
-            )?;
-            if mean.is_nan() {
-                write!(f, "\n  no finite number")?;
-            } else {
-                write!(
-                    f,
-                    "\n  finite numbers: min {min}, max {max}, mean {mean}, std {std}"
-                )?;
-            }
+            write!(f, "\n  first at {tensor}[{index}] = {value}\n  {stats}")?;
         }
         Ok(())
     }
@@ -174,8 +155,8 @@ mod tests {
             text,
             "brick `Softmax` broke its contract `out: no_nan`\n  \
              at src/math.rs:12, layer 3, position 17\n  \
-             first at out[1] = NaN; 1 NaN, 1 infinite in all\n  \
-             finite numbers: min 0.5, max 1.5, mean 1, std 0.5"
+             first at out[1] = NaN\n  \
+             min 0.5, max 1.5, mean 1, std 0.5; 1 NaN, 1 infinite"
         );
     }
 

@@ -5,8 +5,8 @@
 //! 8 calls, 3 over budget
 //! stopped: brick `Reciprocal` broke its contract `x: no_inf`
 //!   at examples/budgets-and-a-stop/src/main.rs:38, layer 2, position 7
-//!   first at x[2] = inf; 0 NaN, 2 infinite in all
-//!   finite numbers: min 0.25, max 0.5, mean 0.375, std 0.125
+//!   first at x[2] = inf
+//!   min 0.25, max 0.5, mean 0.375, std 0.125; 0 NaN, 2 infinite
 //! recorded 4
 //! the last: a caller of brick `Reciprocal` broke its contract `requires !x.is_empty()`
 //!   at examples/budgets-and-a-stop/src/main.rs:38

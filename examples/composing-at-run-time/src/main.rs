@@ -10,8 +10,8 @@
 //! output: equivalent to its baseline within 0.000001: holds
 //! brick `Linear` broke its contract `output: no_nan`
 //!   at examples/composing-at-run-time/src/main.rs:98
-//!   first at output[0] = NaN; 256 NaN, 0 infinite in all
-//!   no finite number
+//!   first at output[0] = NaN
+//!   no finite number; 256 NaN, 0 infinite
 //! brick `Linear` failed: 16384 weights are not 256 × 63
 //! brick   calls  mean µs  total ms  % of wall  p50 µs  p99 µs  over budget  GB/s*  GFLOP/s*
 //! Linear    102     5.87     0.599       65.7    5.90    6.01            0   11.2      5.58

@@ -5,8 +5,8 @@
 //! 4 calls, 4 checked
 //! brick `CacheWrite` broke its contract `cache.values: no_inf`
 //!   at examples/custom-checkable-type/src/main.rs:52, position 3
-//!   first at cache.values[12] = inf; 0 NaN, 4 infinite in all
-//!   finite numbers: min 0.33333334, max 1, mean 0.6111111, std 0.28327885
+//!   first at cache.values[12] = inf
+//!   min 0.33333334, max 1, mean 0.6111111, std 0.28327885; 0 NaN, 4 infinite
 //! ```
 //!
 //! Without the `impl` this does not compile: `assert` never skips what it cannot look at. The parts
