@@ -130,6 +130,7 @@ fn a_kernel_under_its_roof() {
     let slow_memory = Ceilings {
         flops_per_s: 1e9,
         bytes_per_s: 0.25e9,
+        cache_bytes_per_s: None,
     };
     let roofline = graph.roofline(id, slow_memory).unwrap();
     assert_eq!((roofline.intensity, roofline.bound), (2.0, Bound::Memory));
@@ -144,6 +145,7 @@ fn a_kernel_under_its_roof() {
     let fast_memory = Ceilings {
         flops_per_s: 1e9,
         bytes_per_s: 1e9,
+        cache_bytes_per_s: None,
     };
     let roofline = graph.roofline(id, fast_memory).unwrap();
     assert_eq!(
@@ -166,6 +168,44 @@ fn a_kernel_under_its_roof() {
         graph.roofline(layer, fast_memory).unwrap_err(),
         "not a kernel"
     );
+}
+
+/// 2 flop/byte. Memory of 0.125 GB/s gives 0.25 GFLOP/s; the kernel makes 0.5 of them, so that its bytes
+/// were in the cache, which gives 0.4 GB/s, so 0.8 GFLOP/s: 62.5 % of that. A cache of 0.5 GB/s gives as
+/// much as can be computed.
+#[test]
+fn a_kernel_that_is_faster_than_memory_is_under_the_caches_roof() {
+    let mut graph = ExecutionGraph::new();
+    let id = graph.add(kernel("gemv", 200));
+    let with_cache = |cache| Ceilings {
+        flops_per_s: 1e9,
+        bytes_per_s: 0.125e9,
+        cache_bytes_per_s: cache,
+    };
+    let at = |ceilings| {
+        let roofline = graph.roofline(id, ceilings).unwrap();
+        (roofline.bound, roofline.share().value())
+    };
+    assert_eq!(at(with_cache(None)), (Bound::Memory, Some(2.0)));
+    assert_eq!(at(with_cache(Some(0.4e9))), (Bound::Cache, Some(0.625)));
+    assert_eq!(at(with_cache(Some(0.5e9))), (Bound::Compute, Some(0.5)));
+
+    let graph = graph.under(with_cache(Some(0.4e9)));
+    let mut text = Vec::new();
+    graph.write_text(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for line in [
+        "ceilings: memory 0.1 GB/s, cache 0.4 GB/s, compute 1.0 GFLOP/s (measured)",
+        "      own µs      slack µs   flop/byte       % of roof",
+        "       0.200         0.000       2.000    62.5 cache    * gemv [kernel]",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let mut dot = Vec::new();
+    graph.write_dot(&mut dot).unwrap();
+    let dot = String::from_utf8(dot).unwrap();
+    assert!(dot.contains("\\n62.5 % of the cache roof\""), "{dot}");
+    assert!(dot.contains("roof=cache, percent_of_roof=62.500]"), "{dot}");
 }
 
 /// Lane 0 prepares (0–10), lane 1 waits for it until 10, then computes until 30; lane 0 waits for

@@ -1,12 +1,14 @@
 //! Throughput of the kernels at the shapes of a 270M model: `cargo bench -p brick-kernels`.
 //!
 //! `gemv` prints bytes of weights a second, the rest floating-point operations ("elements") a
-//! second. One thread unless `RAYON_NUM_THREADS` says otherwise.
+//! second. One thread unless `RAYON_NUM_THREADS` says otherwise. What this machine can do at most
+//! comes first, in the same units.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use brick_kernels::attention::{AttentionConfig, attention};
+use brick_kernels::ceilings::{MachineCeilings, Plan};
 use brick_kernels::gemm::{gemm, gemv};
 use brick_kernels::kv_cache::{KvCache, kv_cache_write};
 use brick_kernels::quant::{Format, Matrix};
@@ -22,6 +24,25 @@ fn weights(format: Format, rows: usize, cols: usize) -> Vec<u8> {
 
 fn activations(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i as f32 * 0.37).sin()).collect()
+}
+
+/// What the numbers below may be compared with.
+fn print_ceilings(_: &mut Criterion) {
+    let machine = MachineCeilings::measure(&Plan::for_this_machine(), |_| ());
+    let machine = machine.expect("memory for a buffer");
+    let threads = machine.all.threads;
+    // Criterion's GiB/s are 2^30 bytes, its Gelem/s are 10^9.
+    for (name, spread, unit, shown) in [
+        ("memory read", machine.all.memory_read, 1u64 << 30, "GiB/s"),
+        ("cache read", machine.all.cache_read, 1 << 30, "GiB/s"),
+        ("f32", machine.all.multiply_add, 1_000_000_000, "Gelem/s"),
+    ] {
+        let [low, median, high] =
+            [spread.low, spread.median, spread.high].map(|rate| rate / unit as f64);
+        println!(
+            "ceiling of {threads} thread(s), {name}: [{low:.2} {median:.2} {high:.2}] {shown}"
+        );
+    }
 }
 
 /// Decode: each weight is read once.
@@ -108,6 +129,7 @@ fn bench_rms_norm(c: &mut Criterion) {
 
 criterion_group!(
     kernels,
+    print_ceilings,
     bench_gemv,
     bench_gemm,
     bench_attention,

@@ -50,6 +50,7 @@ mod parallel;
 pub mod activation;
 pub mod attention;
 pub mod attention_weights;
+pub mod ceilings;
 pub mod cross_entropy;
 pub mod embedding;
 pub mod gemm;

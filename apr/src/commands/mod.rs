@@ -7,6 +7,7 @@ mod engine;
 pub mod inspect;
 pub mod profile;
 mod record;
+mod roofline;
 pub mod run;
 mod sampling;
 mod token;

@@ -3,11 +3,13 @@
 use super::collector::{Failed, Generated};
 use super::engine::{self, Engine, PromptArg, ThreadArgs};
 use super::record::{RecordArgs, Recorded, all_told};
+use super::roofline::{self, Machine};
 use crate::model::{Generator, Session};
 use crate::model_file::ModelArg;
 use crate::progress::Progress;
 use crate::terminal::one_line;
 use anyhow::bail;
+use brick_kernels::ceilings::MachineCeilings;
 use brick_kernels::sampling::{Sampler, SamplerConfig};
 use brick_runtime::timeline::{PathNode, Paths, Timeline, span_scope};
 use brick_runtime::{BrickProfiler, Figure, Snapshot};
@@ -33,7 +35,8 @@ Examples:
   apr profile --model gemma-3-270m-q4_k_m.gguf --tokens 64
   apr profile --model m.gguf --format json > profile.json
   apr profile --by path                    the same kernel, told apart by what called it
-  apr profile --export flamegraph=profile.svg";
+  apr profile --export flamegraph=profile.svg
+  apr profile --roofline --export graph=step.txt    how far each kernel is from what is possible";
 
 /// Show where the time goes, brick by brick.
 #[derive(Debug, clap::Args)]
@@ -65,6 +68,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = By::Brick)]
     by: By,
 
+    /// Measure what this machine can do, for a second or two before the run, and show how far each brick
+    /// is from it; exported graphs say so too
+    #[arg(long)]
+    roofline: bool,
+
     #[command(flatten)]
     record: RecordArgs,
 }
@@ -89,6 +97,9 @@ struct Report<'a> {
     architecture: &'static str,
     threads: usize,
     warmup_tokens: usize,
+    /// With `--roofline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<Machine>,
     prefill: Phase,
     decode: Phase,
 }
@@ -104,6 +115,9 @@ struct Phase {
     /// Share of the wall time that bricks explain.
     coverage: Figure,
     bricks: Snapshot,
+    /// With `--roofline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roofline: Option<Vec<roofline::Row>>,
     /// With `--by path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     paths: Option<Vec<PathRow>>,
@@ -130,6 +144,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         bail!("nothing to profile with: apr was {why}; build it with default features");
     }
     engine::with(&args.model, &args.threads, |engine| {
+        let machine = args.roofline.then(roofline::measure).transpose()?;
         let recorder = args.record.start(args.by == By::Path)?;
         let ids = engine.encode(&args.prompt.text)?;
         // The first token follows from the prompt alone; each measured one takes a forward pass.
@@ -152,8 +167,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             output_tokens: run.output_tokens,
             failed: failed.as_ref(),
         });
+        let ceilings = machine.as_ref().map(|machine| machine.all.ceilings());
+        let recorded = recorded.map(|recorded| recorded.under(ceilings));
         match phases {
-            Ok(phases) => report(args, engine, phases, recorded),
+            Ok(phases) => report(args, engine, machine.as_ref(), phases, recorded),
             Err(error) => {
                 let delivered = recorded.map_or(Ok(()), Recorded::deliver);
                 all_told([Err(error), delivered])
@@ -166,6 +183,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn report(
     args: &Args,
     engine: &Engine<'_>,
+    machine: Option<&MachineCeilings>,
     [mut prefill, mut decode]: [Phase; 2],
     recorded: Option<Recorded<'_>>,
 ) -> anyhow::Result<()> {
@@ -176,12 +194,18 @@ fn report(
             decode.add_paths(recorded.timeline(), DECODE);
         }
     }
+    if let Some(ceilings) = machine.map(|machine| machine.all.ceilings()) {
+        for phase in [&mut prefill, &mut decode] {
+            phase.roofline = Some(roofline::rows(&phase.bricks, ceilings));
+        }
+    }
     let report = Report {
         schema: SCHEMA,
         model: engine.name,
         architecture: engine.architecture(),
         threads: rayon::current_num_threads(),
         warmup_tokens: args.warmup,
+        machine: machine.map(Into::into),
         prefill,
         decode,
     };
@@ -291,6 +315,7 @@ impl Phase {
             },
             coverage: bricks.coverage(wall_ns),
             bricks,
+            roofline: None,
             paths: None,
             table: None,
         }
@@ -310,7 +335,7 @@ impl Phase {
         self.table = Some(paths);
     }
 
-    fn print(&self, name: &'static str, out: &mut impl Write) -> io::Result<()> {
+    fn print(&self, name: &'static str, threads: usize, out: &mut impl Write) -> io::Result<()> {
         let (tokens, ms) = (self.tokens, self.wall_ns / 1e6);
         writeln!(
             out,
@@ -320,6 +345,9 @@ impl Phase {
         )?;
         let table = self.bricks.table().share_of(name, self.wall_ns);
         writeln!(out, "{}", table.per_token(tokens as u64))?;
+        if let Some(rows) = &self.roofline {
+            roofline::print(rows, name, threads, out)?;
+        }
         match &self.table {
             Some(paths) => writeln!(
                 out,
@@ -342,6 +370,9 @@ fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         report.architecture
     )?;
     writeln!(out, "threads  {}", report.threads)?;
-    report.prefill.print(PREFILL, out)?;
-    report.decode.print(DECODE, out)
+    if let Some(machine) = &report.machine {
+        machine.print(out)?;
+    }
+    report.prefill.print(PREFILL, report.threads, out)?;
+    report.decode.print(DECODE, report.threads, out)
 }

@@ -4,6 +4,7 @@ use super::collector::{self, Collector, CollectorArgs, Generated};
 use crate::export::{self, Export};
 use crate::terminal::one_line;
 use anyhow::{Context, Result};
+use brick_runtime::graph::Ceilings;
 use brick_runtime::span::{RecordedSpans, TraceContext};
 use brick_runtime::timeline::{Limits, Recording, Timeline};
 use std::io::{self, Write};
@@ -45,6 +46,7 @@ pub(super) struct Recorded<'a> {
     exports: &'a [Export],
     title: String,
     spans: RecordedSpans,
+    ceilings: Option<Ceilings>,
     collector: Option<Collector>,
 }
 
@@ -88,12 +90,18 @@ impl<'a> Stopped<'a> {
             exports: self.exports,
             title: generated.title(),
             spans,
+            ceilings: None,
             collector: self.collector,
         })
     }
 }
 
 impl Recorded<'_> {
+    /// Exported graphs say how far kernels are from what the machine can do, if that is known.
+    pub(super) fn under(self, ceilings: Option<Ceilings>) -> Self {
+        Self { ceilings, ..self }
+    }
+
     /// The timeline.
     pub(super) fn timeline(&self) -> &Timeline {
         self.spans.timeline()
@@ -104,7 +112,7 @@ impl Recorded<'_> {
     /// # Errors
     /// If a file can't be written.
     pub(super) fn write(&self) -> Result<()> {
-        export::write(self.exports, &self.spans, &self.title)?;
+        export::write(self.exports, &self.spans, &self.title, self.ceilings)?;
         let timeline = self.spans.timeline();
         let mut err = io::stderr().lock();
         writeln!(

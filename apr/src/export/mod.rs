@@ -5,7 +5,7 @@
 use crate::terminal::one_line;
 use crate::whole_file::{probe, write_whole};
 use anyhow::{Context, Result, bail};
-use brick_runtime::graph::ExecutionGraph;
+use brick_runtime::graph::{Ceilings, ExecutionGraph};
 use brick_runtime::sink::parquet;
 use brick_runtime::span::RecordedSpans;
 use brick_runtime::timeline::{Event, EventKind, Timeline};
@@ -55,7 +55,8 @@ impl Kind {
         }
     }
 
-    /// Writes what was recorded of the run called `title`.
+    /// Writes what was recorded of the run called `title`, on a machine that can do so much, if that is
+    /// known.
     ///
     /// # Errors
     /// Those of `out`.
@@ -63,6 +64,7 @@ impl Kind {
         self,
         spans: &RecordedSpans,
         title: &str,
+        ceilings: Option<Ceilings>,
         out: &mut (impl Write + Send),
     ) -> io::Result<()> {
         let timeline = spans.timeline();
@@ -71,12 +73,12 @@ impl Kind {
             Kind::Folded => timeline.paths().write_folded(out)?,
             Kind::Flamegraph => timeline.paths().write_flamegraph(title, out)?,
             Kind::Dot => {
-                let (graph, what) = one_step(timeline);
+                let (graph, what) = one_step(timeline, ceilings);
                 writeln!(out, "// {}: {what}", one_line(title))?;
                 graph.write_dot(out)?;
             }
             Kind::Graph => {
-                let (graph, what) = one_step(timeline);
+                let (graph, what) = one_step(timeline, ceilings);
                 writeln!(out, "{}: {what}", one_line(title))?;
                 graph.write_text(out)?;
             }
@@ -90,11 +92,15 @@ impl Kind {
 
 /// The last step of the generation, and that it is that: a whole run makes a graph that nobody can
 /// look at. All of a run that has none.
-fn one_step(timeline: &Timeline) -> (ExecutionGraph, &'static str) {
+fn one_step(timeline: &Timeline, ceilings: Option<Ceilings>) -> (ExecutionGraph, &'static str) {
     let step = |event: &Event| event.kind == EventKind::Span("step");
-    match timeline.events.iter().rposition(step) {
+    let (graph, what) = match timeline.events.iter().rposition(step) {
         Some(step) => (ExecutionGraph::inside(timeline, step), "its last step"),
         None => (ExecutionGraph::of(timeline), "all of it"),
+    };
+    match ceilings {
+        Some(ceilings) => (graph.under(ceilings), what),
+        None => (graph, what),
     }
 }
 
@@ -145,14 +151,21 @@ pub fn check(exports: &[Export]) -> Result<()> {
     Ok(())
 }
 
-/// Writes the run called `title` to each file.
+/// Writes the run called `title` to each file; graphs also say how far kernels are from `ceilings`.
 ///
 /// # Errors
 /// If a file can't be written; those before it are complete.
-pub fn write(exports: &[Export], spans: &RecordedSpans, title: &str) -> Result<()> {
+pub fn write(
+    exports: &[Export],
+    spans: &RecordedSpans,
+    title: &str,
+    ceilings: Option<Ceilings>,
+) -> Result<()> {
     for export in exports {
-        write_whole(&export.path, |out| export.kind.write(spans, title, out))
-            .with_context(|| cannot_write(export))?;
+        write_whole(&export.path, |out| {
+            export.kind.write(spans, title, ceilings, out)
+        })
+        .with_context(|| cannot_write(export))?;
     }
     Ok(())
 }

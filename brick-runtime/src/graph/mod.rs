@@ -38,6 +38,7 @@ pub struct NodeId(usize);
 pub struct ExecutionGraph {
     nodes: Vec<Node>,
     edges: Vec<Edge>,
+    ceilings: Option<Ceilings>,
 }
 
 /// Something that took time.

@@ -1,25 +1,55 @@
 //! How far a kernel is from what the machine allows.
 
+use std::fmt;
+
 use super::{ExecutionGraph, NodeId, NodeKind};
 use crate::figure::Figure;
+use crate::stats::BrickStats;
 
-/// What a machine can do, as measured on it: the roofline model's two roofs (Williams, Waterman and
+/// What a machine can do, as measured on it: the roofs of the roofline model (Williams, Waterman and
 /// Patterson, 2009).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceilings {
     /// Floating-point operations per second.
     pub flops_per_s: f64,
-    /// Bytes per second, from the memory that the kernels' declared bytes are in.
+    /// Bytes per second from memory.
     pub bytes_per_s: f64,
+    /// Bytes per second from a cache, if that was measured.
+    pub cache_bytes_per_s: Option<f64>,
+}
+
+/// `"memory 11.2 GB/s, cache 80.5 GB/s, compute 95.0 GFLOP/s"`.
+impl fmt::Display for Ceilings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory {:.1} GB/s, ", self.bytes_per_s / 1e9)?;
+        if let Some(cache) = self.cache_bytes_per_s {
+            write!(f, "cache {:.1} GB/s, ", cache / 1e9)?;
+        }
+        write!(f, "compute {:.1} GFLOP/s", self.flops_per_s / 1e9)
+    }
 }
 
 /// Which roof a kernel is under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// More bandwidth would help.
+    /// More bandwidth of the memory would help.
     Memory,
+    /// Its bytes came faster than memory can give them: they were in a cache, whose bandwidth is next.
+    Cache,
     /// More arithmetic would help.
     Compute,
+}
+
+impl Bound {
+    /// `"memory"`, `"cache"` or `"compute"`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Memory => "memory",
+            Bound::Cache => "cache",
+            Bound::Compute => "compute",
+        }
+    }
 }
 
 /// A kernel under its roof.
@@ -27,23 +57,61 @@ pub enum Bound {
 pub struct Roofline {
     /// Declared operations per declared byte.
     pub intensity: f64,
-    /// `declared flops / measured own time`, per second.
+    /// `declared flops / measured time`, per second.
     pub achieved_flops_per_s: f64,
-    /// `min(flops_per_s, intensity * bytes_per_s)`.
+    /// `min(flops_per_s, intensity * bytes_per_s)`; with the cache's bandwidth where memory's is
+    /// exceeded.
     pub attainable_flops_per_s: f64,
-    /// Which of the two that is.
+    /// Which of them that is.
     pub bound: Bound,
 }
 
+impl Ceilings {
+    /// `flops` of `bytes` in `ns` under the lowest roof that they are not above.
+    fn over(&self, flops: u64, bytes: u64, ns: f64) -> Roofline {
+        let intensity = flops as f64 / bytes as f64;
+        let achieved = flops as f64 / ns * 1e9;
+        let memory = (intensity * self.bytes_per_s, Bound::Memory);
+        let cache = self
+            .cache_bytes_per_s
+            .map(|bytes_per_s| (intensity * bytes_per_s, Bound::Cache));
+        let (under_bandwidth, which) = match cache {
+            Some(cache) if achieved > memory.0 => cache,
+            _ => memory,
+        };
+        let (attainable_flops_per_s, bound) = match under_bandwidth < self.flops_per_s {
+            true => (under_bandwidth, which),
+            false => (self.flops_per_s, Bound::Compute),
+        };
+        Roofline {
+            intensity,
+            achieved_flops_per_s: achieved,
+            attainable_flops_per_s,
+            bound,
+        }
+    }
+}
+
 impl Roofline {
+    fn derived(value: f64) -> Figure {
+        Figure::Derived {
+            value,
+            from: "declared flops and bytes, measured time and ceilings",
+        }
+    }
+
+    /// How much of the roof was reached: 1 is on it. More than 1 where the kernel has means that the
+    /// ceilings were not measured with.
+    #[must_use]
+    pub fn share(&self) -> Figure {
+        Roofline::derived(self.achieved_flops_per_s / self.attainable_flops_per_s)
+    }
+
     /// What is missing to the roof, as a share of it: 0 is on it. Less than 0 where the declared bytes
     /// did not all come from the memory that was measured.
     #[must_use]
     pub fn distance(&self) -> Figure {
-        Figure::Derived {
-            value: 1.0 - self.achieved_flops_per_s / self.attainable_flops_per_s,
-            from: "declared flops and bytes, measured time and ceilings",
-        }
+        Roofline::derived(1.0 - self.achieved_flops_per_s / self.attainable_flops_per_s)
     }
 }
 
@@ -54,26 +122,38 @@ impl ExecutionGraph {
     /// Why that can't be said: what is not known of it.
     pub fn roofline(&self, id: NodeId, ceilings: Ceilings) -> Result<Roofline, &'static str> {
         let node = self.node(id);
-        let NodeKind::Kernel { flops, .. } = node.kind else {
+        let NodeKind::Kernel { flops, bytes } = node.kind else {
             return Err("not a kernel");
         };
         let flops = flops.ok_or("it declares no flops")?;
-        let intensity = node
-            .kind
-            .arithmetic_intensity()
-            .ok_or("it declares no bytes")?;
+        let bytes = bytes.filter(|&bytes| bytes > 0);
+        let bytes = bytes.ok_or("it declares no bytes")?;
         if node.own_ns == 0 {
             return Err("it took less than the clock's resolution");
         }
-        let under_memory = intensity * ceilings.bytes_per_s;
-        Ok(Roofline {
-            intensity,
-            achieved_flops_per_s: flops as f64 / node.own_ns as f64 * 1e9,
-            attainable_flops_per_s: ceilings.flops_per_s.min(under_memory),
-            bound: match under_memory < ceilings.flops_per_s {
-                true => Bound::Memory,
-                false => Bound::Compute,
-            },
-        })
+        Ok(ceilings.over(flops, bytes, node.own_ns as f64))
+    }
+
+    /// The graph of kernels of a machine that can do so much: what is written says how far each is from
+    /// it.
+    #[must_use]
+    pub fn under(mut self, ceilings: Ceilings) -> ExecutionGraph {
+        self.ceilings = Some(ceilings);
+        self
+    }
+}
+
+impl BrickStats {
+    /// All timed calls of the brick under their roof, by their inclusive time.
+    ///
+    /// # Errors
+    /// Why that can't be said: what is not known of it.
+    pub fn roofline(&self, ceilings: Ceilings) -> Result<Roofline, &'static str> {
+        match (self.flops(), self.bytes(), self.total_ns()) {
+            (0, ..) => Err("no `flops` declared"),
+            (_, 0, _) => Err("no `bytes` declared"),
+            (_, _, ns) if ns <= 0.0 => Err("no timed call"),
+            (flops, bytes, ns) => Ok(ceilings.over(flops, bytes, ns)),
+        }
     }
 }

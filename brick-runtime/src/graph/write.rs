@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{Cause, EdgeKind, ExecutionGraph, GraphError, Node, NodeId, NodeKind, Schedule};
+use super::{Cause, EdgeKind, ExecutionGraph, GraphError, NodeId, NodeKind, Roofline, Schedule};
 
 impl ExecutionGraph {
     /// The graph in the DOT language (<https://graphviz.org/doc/info/lang.html>): the critical path
-    /// in red. Of each node also `own_ns` and `slack_ns`, of each edge its kind.
+    /// in red. Of each node also `own_ns` and `slack_ns`, of each edge its kind; of kernels
+    /// [under](Self::under) a roof also `roof` and `percent_of_roof`.
     ///
     /// # Errors
     /// Those of `out`; a cycle is an error of kind [`InvalidData`](io::ErrorKind::InvalidData).
@@ -21,15 +22,21 @@ impl ExecutionGraph {
         )?;
         for (id, node) in self.nodes() {
             let color = if on_path[id.0] { "red" } else { "black" };
-            writeln!(
+            write!(
                 out,
-                "  n{} [label={}, kind={}, own_ns={}, slack_ns={}, color={color}];",
+                "  n{} [label={}, kind={}, own_ns={}, slack_ns={}, color={color}",
                 id.0,
-                Quoted(&dot_label(node)),
+                Quoted(&self.dot_label(id)),
                 node.kind.name(),
                 node.own_ns,
                 schedule.slack_ns[id.0],
             )?;
+            if let Some(roofline) = self.known_roofline(id) {
+                let percent = percent_of_roof(&roofline);
+                let roof = roofline.bound.name();
+                write!(out, ", roof={roof}, percent_of_roof={percent:.3}")?;
+            }
+            writeln!(out, "];")?;
         }
         for edge in &self.edges {
             let style = match edge.kind {
@@ -45,7 +52,8 @@ impl ExecutionGraph {
     }
 
     /// The graph as text: sums, the critical path by name, the gaps by cause, and a tree of what
-    /// contains what with times, slack and arithmetic intensity; `*` marks the critical path.
+    /// contains what with times, slack and arithmetic intensity; `*` marks the critical path. Of kernels
+    /// [under](Self::under) a roof also how much of it they reached.
     ///
     /// # Errors
     /// Those of `out`; a cycle is an error of kind [`InvalidData`](io::ErrorKind::InvalidData).
@@ -64,6 +72,9 @@ impl ExecutionGraph {
             "critical path {} (derived from own times and edges)",
             Us(schedule.length_ns)
         )?;
+        if let Some(ceilings) = self.ceilings {
+            writeln!(out, "ceilings: {ceilings} (measured)")?;
+        }
         let on_it = schedule
             .critical
             .iter()
@@ -73,6 +84,27 @@ impl ExecutionGraph {
         let gaps = gaps.map(|gap| (self.told(gap.cause), gap.end_ns - gap.start_ns));
         write_sums(out, "nothing computed on a lane", gaps)?;
         self.write_tree(&schedule, out)
+    }
+
+    /// Of a kernel of which everything is known, where the ceilings are.
+    fn known_roofline(&self, id: NodeId) -> Option<Roofline> {
+        self.roofline(id, self.ceilings?).ok()
+    }
+
+    fn dot_label(&self, id: NodeId) -> String {
+        let node = self.node(id);
+        let mut label = format!("{}\n{}", node.label, Us(node.own_ns));
+        if let NodeKind::Transfer { bytes } = node.kind {
+            label += &format!("\n{bytes} bytes");
+        }
+        if let Some(intensity) = node.kind.arithmetic_intensity() {
+            label += &format!("\n{intensity:.3} flop/byte");
+        }
+        if let Some(roofline) = self.known_roofline(id) {
+            let (percent, roof) = (percent_of_roof(&roofline), roofline.bound.name());
+            label += &format!("\n{percent:.1} % of the {roof} roof");
+        }
+        label
     }
 
     fn told(&self, cause: Cause) -> String {
@@ -102,20 +134,33 @@ impl ExecutionGraph {
             }
         }
         let on_path = self.on_path(schedule);
+        let with_roofs = self.ceilings.is_some();
+        let roof = |text: &str| match with_roofs {
+            true => format!("  {text:>14}"),
+            false => String::new(),
+        };
         writeln!(
             out,
-            "\n{:>12}  {:>12}  {:>10}",
-            "own µs", "slack µs", "flop/byte"
+            "\n{:>12}  {:>12}  {:>10}{}",
+            "own µs",
+            "slack µs",
+            "flop/byte",
+            roof("% of roof")
         )?;
         while let Some((index, depth)) = pending.pop() {
             let node = &self.nodes[index];
             let intensity = node.kind.arithmetic_intensity();
+            let reached = self.known_roofline(NodeId(index)).map(|roofline| {
+                let percent = percent_of_roof(&roofline);
+                format!("{percent:.1} {:<7}", roofline.bound.name())
+            });
             writeln!(
                 out,
-                "{:>12.3}  {:>12.3}  {:>10}  {}{} {} [{}]",
+                "{:>12.3}  {:>12.3}  {:>10}{}  {}{} {} [{}]",
                 node.own_ns as f64 / 1e3,
                 schedule.slack_ns[index] as f64 / 1e3,
                 intensity.map_or("–".into(), |intensity| format!("{intensity:.3}")),
+                roof(reached.as_deref().unwrap_or("–")),
                 "  ".repeat(depth),
                 if on_path[index] { "*" } else { "-" },
                 node.label,
@@ -147,19 +192,12 @@ fn write_sums(
     Ok(())
 }
 
-fn invalid(error: GraphError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+fn percent_of_roof(roofline: &Roofline) -> f64 {
+    100.0 * roofline.share().value().unwrap_or(f64::NAN)
 }
 
-fn dot_label(node: &Node) -> String {
-    let what = match node.kind {
-        NodeKind::Transfer { bytes } => format!("\n{bytes} bytes"),
-        kind => match kind.arithmetic_intensity() {
-            Some(intensity) => format!("\n{intensity:.3} flop/byte"),
-            None => String::new(),
-        },
-    };
-    format!("{}\n{}{what}", node.label, Us(node.own_ns))
+fn invalid(error: GraphError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 /// A quoted string of DOT; a new line is its escape.

@@ -12,6 +12,7 @@
 //! or spread over threads. A faster kernel that adds otherwise slots in as a method here.
 
 mod all;
+pub(crate) mod peak;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
