@@ -2,10 +2,9 @@
 #![cfg(feature = "visualization")]
 
 mod common;
+mod recording;
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use brick_runtime::__private::Site;
@@ -14,57 +13,7 @@ use brick_runtime::timeline::{
 };
 use brick_runtime::{BrickProfiler, layer_scope, position_scope};
 use common::{call, spin, stats};
-use rayon::prelude::*;
-
-/// One recording at a time, in a process.
-fn alone() -> MutexGuard<'static, ()> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn record(body: impl FnOnce()) -> Timeline {
-    let recording = Recording::start(Limits::default()).unwrap();
-    body();
-    let timeline = recording.stop();
-    assert_nested(&timeline);
-    timeline
-}
-
-/// What must hold of every timeline.
-fn assert_nested(timeline: &Timeline) {
-    for (index, event) in timeline.events.iter().enumerate() {
-        assert!(event.start_ns <= event.end_ns);
-        assert!(event.end_ns <= timeline.clock.duration_ns, "{event:?}");
-        if let Some(parent) = event.parent {
-            assert!(parent < index);
-            let parent = &timeline.events[parent];
-            assert_eq!(parent.thread, event.thread);
-            assert!(parent.start_ns <= event.start_ns && event.start_ns <= parent.end_ns);
-        }
-    }
-}
-
-/// `a > b > c` for each event of this test's own bricks and scopes.
-fn paths(timeline: &Timeline) -> Vec<String> {
-    let name = |event: &Event| match event.kind {
-        EventKind::Layer(n) => format!("layer {n}"),
-        EventKind::Token(n) => format!("token {n}"),
-        kind => kind.to_string(),
-    };
-    (0..timeline.events.len())
-        .filter(|&event| timeline.events[event].kind != EventKind::Fold)
-        .map(|event| {
-            let mut path: Vec<_> = timeline.ancestors(event).map(name).collect();
-            path.reverse();
-            path.join(" > ")
-        })
-        .collect()
-}
-
-fn of<'t>(timeline: &'t Timeline, name: &str) -> Vec<&'t Event> {
-    let named = |event: &&Event| event.kind.to_string() == name;
-    timeline.events.iter().filter(named).collect()
-}
+use recording::{alone, assert_nested, of, paths, record};
 
 #[test]
 fn an_event_is_in_what_was_open_when_it_began() {
@@ -319,122 +268,6 @@ fn folds(timeline: &Timeline) -> usize {
 }
 
 #[test]
-fn threads_that_end_are_kept_apart_and_named() {
-    let _alone = alone();
-    let site = site!("threaded");
-    const THREADS: usize = if cfg!(miri) { 3 } else { 32 };
-    const CALLS: usize = if cfg!(miri) { 20 } else { 3000 };
-    let timeline = record(|| {
-        let barrier = Barrier::new(THREADS);
-        std::thread::scope(|scope| {
-            for number in 0..THREADS {
-                let barrier = &barrier;
-                let named = std::thread::Builder::new().name(format!("worker {number}"));
-                let work = move || {
-                    barrier.wait();
-                    let _span = span_scope("thread");
-                    (0..CALLS).for_each(|_| call(site, || ()));
-                };
-                named.spawn_scoped(scope, work).unwrap();
-            }
-        });
-    });
-    assert_eq!(timeline.dropped, 0);
-    let mut calls = HashMap::new();
-    for event in of(&timeline, "threaded") {
-        let name = timeline.threads[event.thread].name.as_deref().unwrap();
-        *calls.entry(name).or_insert(0) += 1;
-        assert_eq!(
-            timeline.events[event.parent.unwrap()].kind,
-            EventKind::Span("thread")
-        );
-    }
-    assert_eq!(calls.len(), THREADS);
-    assert!(calls.values().all(|&n| n == CALLS), "{calls:?}");
-    if cfg!(all(target_os = "linux", not(miri))) {
-        let ids: std::collections::HashSet<_> = timeline
-            .threads
-            .iter()
-            .map(|thread| thread.os_id.unwrap())
-            .collect();
-        assert_eq!(ids.len(), timeline.threads.len());
-    }
-}
-
-/// A pool's threads do not know for whom they work: no parent is made up.
-#[test]
-#[cfg_attr(miri, ignore = "rayon's deque does what Miri refuses")]
-fn a_pools_work_has_no_parent_but_on_the_callers_thread() {
-    let _alone = alone();
-    let (caller, part) = (site!("caller"), site!("part"));
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(4)
-        .build()
-        .unwrap();
-    let timeline = record(|| {
-        pool.install(|| {
-            call(caller, || {
-                (0..64)
-                    .into_par_iter()
-                    .for_each(|_| call(part, || spin(Duration::from_micros(50))));
-            });
-        });
-    });
-    let caller = of(&timeline, "caller")[0].clone();
-    let parts = of(&timeline, "part");
-    assert_eq!(parts.len(), 64);
-    for part in parts {
-        let parent = part.parent.map(|parent| timeline.events[parent].kind);
-        let expected = (part.thread == caller.thread).then_some(caller.kind);
-        assert_eq!(parent, expected);
-    }
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "tokio's I/O driver makes foreign calls")]
-fn polls_of_one_call_share_its_number() {
-    let _alone = alone();
-    let site = site!("polled");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(3)
-        .build()
-        .unwrap();
-    let timeline = record(|| {
-        runtime.block_on(async {
-            let tasks: Vec<_> = (0..40)
-                .map(|_| {
-                    let body = async {
-                        for _ in 0..4 {
-                            tokio::task::yield_now().await;
-                        }
-                    };
-                    tokio::spawn(async { site.open().start_async().run(body).await.0 })
-                })
-                .collect();
-            for task in tasks {
-                task.await.unwrap();
-            }
-        });
-    });
-    let mut calls: HashMap<_, Vec<&Event>> = HashMap::new();
-    for event in of(&timeline, "polled") {
-        assert!(matches!(event.kind, EventKind::Poll(_)));
-        calls.entry(event.call.unwrap()).or_default().push(event);
-    }
-    assert_eq!(calls.len(), 40);
-    for polls in calls.values_mut() {
-        polls.sort_by_key(|poll| poll.start_ns);
-        assert_eq!(polls.len(), 5);
-        // One after the other, wherever they ran. Counters of two cores may differ by a little.
-        assert!(
-            polls
-                .windows(2)
-                .all(|two| two[0].end_ns <= two[1].start_ns + 100)
-        );
-    }
-}
-
-#[test]
 fn one_recording_at_a_time_and_none_when_disabled() {
     let _alone = alone();
     let first = Recording::start(Limits::default()).unwrap();
@@ -450,60 +283,6 @@ fn one_recording_at_a_time_and_none_when_disabled() {
     assert_eq!(paths(&timeline), ["after the errors"]);
     let cost = timeline.ns_per_event.value().unwrap();
     assert!(cost > 0.0 || cfg!(miri), "{cost}");
-}
-
-/// Starts and stops while threads are in the middle of calls.
-#[test]
-fn recordings_come_and_go_under_load() {
-    let _alone = alone();
-    let (outer, inner) = (site!("busy outer"), site!("busy inner"));
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let started = Barrier::new(4);
-    let relaxed = std::sync::atomic::Ordering::Relaxed;
-    let (calls, rounds) = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..3)
-            .map(|_| {
-                scope.spawn(|| {
-                    call(outer, || call(inner, || ()));
-                    let mut calls = 1;
-                    started.wait();
-                    while !stop.load(relaxed) {
-                        let _layer = layer_scope(1);
-                        call(outer, || call(inner, || ()));
-                        calls += 1;
-                    }
-                    calls
-                })
-            })
-            .collect();
-        started.wait();
-        let rounds = if cfg!(miri) { 3 } else { 200 };
-        for _ in 0..rounds {
-            let recording = Recording::start(Limits { events: 2000 }).unwrap();
-            std::thread::yield_now();
-            let timeline = recording.stop();
-            assert_nested(&timeline);
-            for event in of(&timeline, "busy inner") {
-                let parent = event
-                    .parent
-                    .map(|parent| timeline.events[parent].kind.to_string());
-                // The call around it may have begun before, or not have fitted.
-                assert!(matches!(
-                    parent.as_deref(),
-                    None | Some("busy outer" | "layer")
-                ));
-            }
-        }
-        stop.store(true, relaxed);
-        let calls: u64 = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap())
-            .sum();
-        (calls, rounds)
-    });
-    assert!(rounds > 0);
-    assert_eq!(stats("busy outer").unwrap().calls(), calls);
-    assert_eq!(stats("busy inner").unwrap().calls(), calls);
 }
 
 /// What a report says that the profiler cost, is what it costs while a timeline is recorded.

@@ -1,6 +1,7 @@
 //! Attention and its cache against the formula: a golden file of numpy, and random shapes.
 
 mod common;
+mod golden_attention;
 
 use std::num::NonZeroUsize;
 
@@ -8,7 +9,8 @@ use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::kv_cache::{KvCache, kv_cache_write};
 use brick_kernels::softmax::softmax;
 use brick_runtime::contract::{self, Fault, Policy};
-use common::{assert_close, golden_f32, numbers};
+use common::{assert_close, numbers};
+use golden_attention::{POSITIONS, TOKENS, filled, golden};
 use proptest::prelude::*;
 
 fn run(config: &AttentionConfig, cache: &KvCache, first_pos: usize, q: &[f32]) -> Vec<f32> {
@@ -18,30 +20,13 @@ fn run(config: &AttentionConfig, cache: &KvCache, first_pos: usize, q: &[f32]) -
     out
 }
 
-/// A cache whose layer 1 of 2 holds `k` and `v`.
-fn filled(n_kv_heads: usize, dim: usize, k: &[f32], v: &[f32]) -> KvCache {
-    let n = k.len() / (n_kv_heads * dim);
-    let mut cache = KvCache::new(2, n_kv_heads, dim, n + 3).unwrap();
-    kv_cache_write(&mut cache, 1, 0, k, v).unwrap();
-    cache
-}
-
 #[test]
 fn matches_numpy_with_and_without_a_window() {
-    let (t, p, h, g, d) = (90, 150, 6, 2, 20);
-    let file = golden_f32("attention.f32");
-    let mut rest = &file[..];
-    let mut take = |n| rest.split_off(..n).unwrap();
-    let (q, k, v) = (take(t * h * d), take(p * g * d), take(p * g * d));
-    let cache = filled(g, d, k, v);
-    for window in [None, NonZeroUsize::new(37)] {
-        let config = AttentionConfig {
-            n_heads: h,
-            scale: 0.8,
-            window,
-        };
-        let expected: Vec<f64> = take(t * h * d).iter().map(|&x| x.into()).collect();
-        assert_close(&run(&config, &cache, p - t, q), &expected, 2e-6);
+    let golden = golden();
+    for (config, expected) in &golden.outputs {
+        let expected: Vec<f64> = expected.iter().map(|&x| x.into()).collect();
+        let out = run(config, &golden.cache, POSITIONS - TOKENS, &golden.q);
+        assert_close(&out, &expected, 2e-6);
     }
 }
 

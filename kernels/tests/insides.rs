@@ -1,25 +1,19 @@
 //! What diagnosis asks of kernels: attention's weights, and activations rounded to 8 bits.
 
 mod common;
+mod golden_attention;
 
 use std::num::NonZeroUsize;
 
 use brick_kernels::KernelError;
 use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::attention_weights::attention_weights;
-use brick_kernels::kv_cache::{KvCache, kv_cache_write};
+use brick_kernels::kv_cache::KvCache;
 use brick_kernels::quant::{ActivationFormat, Format, round_activations};
 use brick_runtime::trace::QuantError;
 use common::{assert_close, dot, golden, golden_f32, numbers};
+use golden_attention::{DIM, HEADS, POSITIONS, TOKENS, filled};
 use proptest::prelude::*;
-
-/// A cache whose layer 1 of 2 holds `k` and `v`.
-fn filled(n_kv_heads: usize, dim: usize, k: &[f32], v: &[f32]) -> KvCache {
-    let n = k.len() / (n_kv_heads * dim);
-    let mut cache = KvCache::new(2, n_kv_heads, dim, n + 3).unwrap();
-    kv_cache_write(&mut cache, 1, 0, k, v).unwrap();
-    cache
-}
 
 /// The weights of the token at `pos`, and what they make of the values, `[n_heads, dim]`.
 fn weighted(config: &AttentionConfig, cache: &KvCache, pos: usize, q: &[f32]) -> Vec<f64> {
@@ -43,22 +37,12 @@ fn weighted(config: &AttentionConfig, cache: &KvCache, pos: usize, q: &[f32]) ->
 /// Golden queries, keys, values and outputs of numpy: weights times values are the outputs.
 #[test]
 fn weights_times_values_are_the_outputs_of_numpy() {
-    let (t, p, h, g, d) = (90, 150, 6, 2, 20);
-    let file = golden_f32("attention.f32");
-    let mut rest = &file[..];
-    let mut take = |n| rest.split_off(..n).unwrap();
-    let (q, k, v) = (take(t * h * d), take(p * g * d), take(p * g * d));
-    let cache = filled(g, d, k, v);
-    for window in [None, NonZeroUsize::new(37)] {
-        let config = AttentionConfig {
-            n_heads: h,
-            scale: 0.8,
-            window,
-        };
-        let expected = take(t * h * d);
-        for token in 0..t {
-            let row = token * h * d..(token + 1) * h * d;
-            let out = weighted(&config, &cache, p - t + token, &q[row.clone()]);
+    let golden = golden_attention::golden();
+    for (config, expected) in &golden.outputs {
+        for token in 0..TOKENS {
+            let row = token * HEADS * DIM..(token + 1) * HEADS * DIM;
+            let pos = POSITIONS - TOKENS + token;
+            let out = weighted(config, &golden.cache, pos, &golden.q[row.clone()]);
             assert_close(&expected[row], &out, 5e-6);
         }
     }
@@ -67,25 +51,15 @@ fn weights_times_values_are_the_outputs_of_numpy() {
 /// Golden weights of numpy, which are what they are and not only what they sum to.
 #[test]
 fn weights_are_those_of_numpy() {
-    let (t, p, h, g, d) = (90, 150, 6, 2, 20);
-    let inputs = golden_f32("attention.f32");
-    let (q, k) = (
-        &inputs[..t * h * d],
-        &inputs[t * h * d..t * h * d + p * g * d],
-    );
-    let cache = filled(g, d, k, k);
+    let inputs = golden_attention::golden();
     let file = golden_f32("attention_weights.f32");
     let mut rest = &file[..];
-    for (window, seen) in [(None, p), (NonZeroUsize::new(37), 37)] {
-        let config = AttentionConfig {
-            n_heads: h,
-            scale: 0.8,
-            window,
-        };
-        let mut weights = vec![0.0; h * seen];
-        let q = &q[(t - 1) * h * d..];
-        attention_weights(&config, &cache, 1, p - 1, q, &mut weights).unwrap();
-        let expected = rest.split_off(..h * seen).unwrap();
+    for (config, _) in &inputs.outputs {
+        let seen = config.window.map_or(POSITIONS, NonZeroUsize::get);
+        let mut weights = vec![0.0; HEADS * seen];
+        let q = &inputs.q[(TOKENS - 1) * HEADS * DIM..];
+        attention_weights(config, &inputs.cache, 1, POSITIONS - 1, q, &mut weights).unwrap();
+        let expected = rest.split_off(..HEADS * seen).unwrap();
         let expected: Vec<f64> = expected.iter().map(|&w| w.into()).collect();
         assert_close(&weights, &expected, 1e-6);
     }
