@@ -15,6 +15,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use brick_runtime::brick;
+use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::arch::Isa;
@@ -152,11 +153,12 @@ pub fn attention(
         let mut chunks = q.chunks(chunk).zip(out.chunks_mut(chunk)).enumerate();
         return chunks.try_for_each(run);
     }
+    let work = handover();
     q.par_chunks(chunk)
         .zip(out.par_chunks_mut(chunk))
         .enumerate()
         .with_min_len(per_task)
-        .try_for_each(run)
+        .try_for_each_init(|| work.task("tokens"), |_task, chunk| run(chunk))
 }
 
 /// The query heads of consecutive tokens that share a key-value head.

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use brick_runtime::timeline::handover;
 use rayon::prelude::*;
 
 use crate::KernelError;
@@ -23,6 +24,9 @@ const TILE_ELEMS: usize = 64 * 1024;
 
 /// Rows are handed out in multiples of this, so that only the last task has a ragged end.
 const ROW_MULTIPLE: usize = 16;
+
+/// What a task's span is called in a timeline.
+const ROWS: &str = "rows";
 
 /// Checks that `x` is `[n_tokens, w.cols()]` and `y` is `[n_tokens, w.rows()]`.
 pub(crate) fn check_shapes(
@@ -54,20 +58,23 @@ pub(crate) fn project<const N: usize>(
     let flops_per_row = (2 * N * k).saturating_mul(n_tokens);
     let per_task = outputs_per_task(n_rows, flops_per_row).next_multiple_of(ROW_MULTIPLE);
     let rows_of = |task: usize| task * per_task..n_rows.min((task + 1) * per_task);
-    let isa = Isa::detect();
+    let (isa, work) = (Isa::detect(), handover());
     if n_tokens == 1 {
         let run = |(task, y): (usize, &mut [f32])| one_token(isa, w, x, rows_of(task), y, &finish);
         if per_task >= n_rows {
             run((0, y));
         } else {
-            y.par_chunks_mut(per_task).enumerate().for_each(run);
+            let tasks = y.par_chunks_mut(per_task).enumerate();
+            tasks.for_each_init(|| work.task(ROWS), |_task, rows| run(rows));
         }
         return;
     }
     let mut columns = split_columns(y, n_tokens, n_rows, per_task);
     columns.par_chunks_mut(n_tokens).enumerate().for_each_init(
-        || Buffers::new(k, N),
-        |buffers, (task, y)| many_tokens(isa, w, x, rows_of(task), y, buffers, &finish),
+        || (work.task(ROWS), Buffers::new(k, N)),
+        |(_task, buffers), (task, y)| {
+            many_tokens(isa, w, x, rows_of(task), y, buffers, &finish);
+        },
     );
 }
 

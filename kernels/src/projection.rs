@@ -4,6 +4,7 @@
 //! a token's result not on the tokens beside it.
 
 use brick_runtime::brick;
+use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::activation::Activation;
@@ -82,12 +83,18 @@ pub fn qkv_projection(
         project_with_bias(&w.v, w.v_bias, x, n_tokens, v);
         return Ok(());
     }
+    let work = handover();
     rayon::join(
         || project_with_bias(&w.q, w.q_bias, x, n_tokens, q),
         || {
+            let _task = work.task("keys and values");
+            let work = handover();
             rayon::join(
                 || project_with_bias(&w.k, w.k_bias, x, n_tokens, k),
-                || project_with_bias(&w.v, w.v_bias, x, n_tokens, v),
+                || {
+                    let _task = work.task("values");
+                    project_with_bias(&w.v, w.v_bias, x, n_tokens, v);
+                },
             )
         },
     );

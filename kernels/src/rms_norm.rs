@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use brick_runtime::brick;
+use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::arch::Isa;
@@ -39,9 +40,10 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
     if per_task >= x.len() {
         run((x, out));
     } else {
+        let work = handover();
         x.par_chunks(per_task)
             .zip(out.par_chunks_mut(per_task))
-            .for_each(run);
+            .for_each_init(|| work.task("rows"), |_task, rows| run(rows));
     }
     Ok(())
 }
@@ -74,7 +76,9 @@ pub fn head_norm(x: &mut [f32], weight: &[f32], eps: f32) -> Result<(), KernelEr
     if per_task >= x.len() {
         run(x);
     } else {
-        x.par_chunks_mut(per_task).for_each(run);
+        let work = handover();
+        x.par_chunks_mut(per_task)
+            .for_each_init(|| work.task("heads"), |_task, heads| run(heads));
     }
     Ok(())
 }

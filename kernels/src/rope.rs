@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use brick_runtime::brick;
+use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::check::Check;
@@ -137,7 +138,9 @@ pub fn rope_embedding(
     if per_task >= n_tokens {
         run((0, x));
     } else {
-        x.par_chunks_mut(per_task * token).enumerate().for_each(run);
+        let work = handover();
+        let tasks = x.par_chunks_mut(per_task * token).enumerate();
+        tasks.for_each_init(|| work.task("tokens"), |_task, tokens| run(tokens));
     }
     Ok(())
 }

@@ -3,6 +3,14 @@
 //! A graph is made of a [`Timeline`](crate::timeline::Timeline), or by hand of what a device says.
 //! Each node has its own time, without that of what it contains; nothing is counted twice.
 //!
+//! # What a timeline tells
+//!
+//! Of a run on the CPU there are kernels, bricks, layers and scopes, what contains what and what came
+//! after what on a thread. Where a call hands work to other threads, it launches it, and a sync follows
+//! the call if it has waited for that: how long is in the call's own time, for nothing tells the waiting from
+//! the call's own share of the work. Transfers are for devices: on the CPU a copy is a kernel like
+//! any other, and no memory is moved that the program does not move itself.
+//!
 //! ```
 //! use brick_runtime::graph::{EdgeKind, ExecutionGraph, Node, NodeKind};
 //!

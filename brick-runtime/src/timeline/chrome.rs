@@ -9,8 +9,9 @@ use super::{Event, EventKind, Outcome, Timeline};
 
 impl Timeline {
     /// Writes one JSON object that chrome://tracing and <https://ui.perfetto.dev> open: slices
-    /// (`X`), names (`M`), a counter of the threads that are in bricks (`C`), and arrows from poll to
-    /// poll of async calls (`s`, `t`, `f`). Times are microseconds from the recording's start, all
+    /// (`X`), names (`M`), a counter of the threads that are in bricks (`C`), and arrows (`s`, `t`, `f`)
+    /// from poll to poll of async calls, and from the begin of a call to the work that it handed to another
+    /// thread. Times are microseconds from the recording's start, all
     /// digits; when that was is in `otherData`.
     ///
     /// Slices of one thread nest. A scope that outlives what it was opened in can't be one: it is
@@ -28,6 +29,7 @@ impl Timeline {
         self.names(process, &mut list)?;
         self.slices(&mut list)?;
         self.flows(&mut list)?;
+        self.launches(&mut list)?;
         self.counter(&mut list)?;
         writeln!(list.out, "\n]}}")
     }
@@ -115,6 +117,29 @@ impl Timeline {
                 };
                 let (head, ts) = (head(poll), Micros(poll.start_ns));
                 list.item(&format!(r#"{head},{step},"id":{call},"ts":{ts}"#))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An arrow from the begin of what handed work to another thread, to the begin of that work.
+    fn launches(&self, list: &mut List<'_, impl Write>) -> io::Result<()> {
+        for (index, work) in self.events.iter().enumerate() {
+            let launcher = work.launched_by.map(|by| &self.events[by]);
+            // Counters of two cores may differ by a little: no arrow points back.
+            let forward = |by: &&Event| by.thread != work.thread && by.start_ns <= work.start_ns;
+            let Some(by) = launcher.filter(forward) else {
+                continue;
+            };
+            for (event, step) in [(by, r#""ph":"s""#), (work, r#""ph":"f","bp":"e""#)] {
+                let (pid, tid, ts) = (
+                    std::process::id(),
+                    tid(event.thread),
+                    Micros(event.start_ns),
+                );
+                list.item(&format!(
+                    r#""name":"launches","cat":"launch","pid":{pid},"tid":{tid},{step},"id":"launch {index}","ts":{ts}"#
+                ))?;
             }
         }
         Ok(())
