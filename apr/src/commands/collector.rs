@@ -32,6 +32,11 @@ pub(super) struct Collector {
 }
 
 impl CollectorArgs {
+    /// Whether spans are to be sent.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.otlp_endpoint.is_some()
+    }
+
     /// Gets ready to send, if that is asked for, and `caller`, who started this process, would have it.
     ///
     /// # Errors

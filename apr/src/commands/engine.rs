@@ -103,7 +103,10 @@ pub(super) fn open<R>(model: &ModelArg, body: impl FnOnce(&Engine<'_>) -> Result
 /// # Errors
 /// If the system gives none.
 pub(super) fn pool(threads: usize) -> Result<ThreadPool> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|n| format!("worker {n}"))
+        .build();
     pool.context("cannot start the threads")
 }
 

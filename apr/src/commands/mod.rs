@@ -4,6 +4,8 @@ pub mod bench;
 mod collector;
 pub mod doctor;
 mod engine;
+mod escalate;
+mod escalate_human;
 pub mod inspect;
 pub mod profile;
 mod record;

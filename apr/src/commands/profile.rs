@@ -2,6 +2,8 @@
 
 use super::collector::{Failed, Generated};
 use super::engine::{self, Engine, PromptArg, ThreadArgs};
+use super::escalate::{Escalated, Escalation};
+use super::escalate_human;
 use super::record::{RecordArgs, Recorded, all_told};
 use super::roofline::{self, Machine};
 use crate::model::{Generator, Session};
@@ -13,7 +15,7 @@ use brick_kernels::ceilings::MachineCeilings;
 use brick_kernels::sampling::{Sampler, SamplerConfig};
 use brick_runtime::timeline::{PathNode, Paths, Timeline, span_scope};
 use brick_runtime::{BrickProfiler, Figure, Snapshot};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -35,6 +37,7 @@ Examples:
   apr profile --model gemma-3-270m-q4_k_m.gguf --tokens 64
   apr profile --model m.gguf --format json > profile.json
   apr profile --by path                    the same kernel, told apart by what called it
+  apr profile --escalate                   what slow and unsteady bricks wait for
   apr profile --export flamegraph=profile.svg
   apr profile --roofline --export graph=step.txt    how far each kernel is from what is possible";
 
@@ -73,6 +76,11 @@ pub struct Args {
     #[arg(long)]
     roofline: bool,
 
+    /// While decoding, look at calls of bricks whose times vary or that miss their budget by far, system
+    /// call by system call on every thread. They are left out of the figures and shown below them
+    #[arg(long)]
+    escalate: bool,
+
     #[command(flatten)]
     record: RecordArgs,
 }
@@ -109,8 +117,7 @@ struct Report<'a> {
 struct Phase {
     tokens: usize,
     /// Wall clock.
-    #[serde(serialize_with = "measured")]
-    wall_ns: f64,
+    wall_ns: Figure,
     tokens_per_s: Figure,
     /// Share of the wall time that bricks explain.
     coverage: Figure,
@@ -123,6 +130,9 @@ struct Phase {
     paths: Option<Vec<PathRow>>,
     #[serde(skip)]
     table: Option<Paths>,
+    /// With `--escalate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    escalated: Option<Escalated>,
 }
 
 /// All calls at one path.
@@ -158,7 +168,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         };
         let phases = engine::caught(|| run.measure(args, profiler, &mut session));
         let stopped = recorder.stop();
-        let phases = phases.map_err(|error| engine.diagnose(error, session.fed()));
+        let mut phases = phases.map_err(|error| engine.diagnose(error, session.fed()));
         let failed = phases.as_ref().err().map(Failed::of);
         let recorded = stopped.spans(&Generated {
             command: "apr profile",
@@ -169,6 +179,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         });
         let ceilings = machine.as_ref().map(|machine| machine.all.ceilings());
         let recorded = recorded.map(|recorded| recorded.under(ceilings));
+        let mut recorded = recorded;
+        if let (Some(recorded), Ok([_, decode])) = (&mut recorded, &mut phases) {
+            let escalated = decode.escalated.as_mut();
+            recorded.add(escalated.map(Escalated::take_spans).unwrap_or_default());
+        }
         match phases {
             Ok(phases) => report(args, engine, machine.as_ref(), phases, recorded),
             Err(error) => {
@@ -240,7 +255,7 @@ impl Run<'_> {
         let progress = Progress::new("warming up", 0);
         let span = span_scope("warm-up");
         self.prefill(session, |_| {})?;
-        self.decode(session, args.warmup, || {})?;
+        self.decode(session, args.warmup, || {}, || {})?;
         session.clear();
         drop((span, progress));
 
@@ -251,19 +266,33 @@ impl Run<'_> {
         self.prefill(session, |done| progress.set(done))?;
         let wall = clock.elapsed();
         drop(span);
-        let prefill = Phase::new(profiler, self.ids.len(), wall);
+        let prefill = Phase::new(profiler, self.ids.len(), measured(wall));
         drop(progress);
 
         let progress = Progress::new("generating", tokens);
         let (mut clock, mut span) = (Instant::now(), None);
-        self.decode(session, tokens, || {
+        let escalation = args
+            .escalate
+            .then(|| Escalation::start(args.record.wants_spans()));
+        let mut escalation = escalation.transpose()?;
+        let started = || {
             span = Some(span_scope(DECODE));
             profiler.reset();
             clock = Instant::now();
+        };
+        self.decode(session, tokens, started, || {
+            if let Some(escalation) = &mut escalation {
+                escalation.look();
+            }
         })?;
         let wall = clock.elapsed();
         drop(span);
-        let decode = Phase::new(profiler, tokens, wall);
+        let escalated = escalation.map(Escalation::finish);
+        let wall = without(measured(wall), escalated.as_ref());
+        let decode = Phase {
+            escalated,
+            ..Phase::new(profiler, tokens, wall)
+        };
         drop(progress);
         Ok([prefill, decode])
     }
@@ -279,12 +308,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Generates one token, calls `started`, and generates `n` more.
+    /// Generates one token, calls `started`, and generates `n` more, with a call of `stepped` after each.
     fn decode(
         &mut self,
         session: &mut Session<'_>,
         n: usize,
         started: impl FnOnce(),
+        mut stepped: impl FnMut(),
     ) -> anyhow::Result<()> {
         let sampler = Sampler::new(SamplerConfig::GREEDY)?;
         let tokenizer = &self.engine.tokenizer;
@@ -296,28 +326,30 @@ impl Run<'_> {
         started();
         while generator.step()?.is_some() {
             self.output_tokens += 1;
+            stepped();
         }
         Ok(())
     }
 }
 
 impl Phase {
-    fn new(profiler: &BrickProfiler, tokens: usize, wall: Duration) -> Self {
+    fn new(profiler: &BrickProfiler, tokens: usize, wall_ns: Figure) -> Self {
         profiler.add_tokens(tokens as u64);
         let bricks = profiler.snapshot();
-        let wall_ns = wall.as_secs_f64() * 1e9;
+        let ns = wall_ns.value().unwrap_or(f64::NAN);
         Self {
             tokens,
             wall_ns,
             tokens_per_s: Figure::Derived {
-                value: tokens as f64 / wall.as_secs_f64(),
+                value: tokens as f64 / (ns / 1e9),
                 from: "tokens / measured wall time",
             },
-            coverage: bricks.coverage(wall_ns),
+            coverage: bricks.coverage(ns),
             bricks,
             roofline: None,
             paths: None,
             table: None,
+            escalated: None,
         }
     }
 
@@ -336,30 +368,47 @@ impl Phase {
     }
 
     fn print(&self, name: &'static str, threads: usize, out: &mut impl Write) -> io::Result<()> {
-        let (tokens, ms) = (self.tokens, self.wall_ns / 1e6);
+        let wall_ns = self.wall_ns.value().unwrap_or(f64::NAN);
+        let (tokens, ms) = (self.tokens, wall_ns / 1e6);
         writeln!(
             out,
-            "\n{name}: {tokens} tokens in {ms:.2} ms (measured); {:.1} tokens/s, {:.1} µs/token (derived)",
+            "\n{name}: {tokens} tokens in {ms:.2} ms ({}); {:.1} tokens/s, {:.1} µs/token (derived)",
+            self.wall_ns.provenance(),
             self.tokens_per_s,
             1e3 * ms / tokens as f64,
         )?;
-        let table = self.bricks.table().share_of(name, self.wall_ns);
+        let table = self.bricks.table().share_of(name, wall_ns);
         writeln!(out, "{}", table.per_token(tokens as u64))?;
         if let Some(rows) = &self.roofline {
             roofline::print(rows, name, threads, out)?;
         }
-        match &self.table {
-            Some(paths) => writeln!(
+        if let Some(paths) = &self.table {
+            writeln!(
                 out,
                 "\n{name} by path (times measured, on the thread that runs the model; shares derived)\n{paths}"
-            ),
+            )?;
+        }
+        match &self.escalated {
+            Some(escalated) => escalate_human::print(escalated, name, out),
             None => Ok(()),
         }
     }
 }
 
-fn measured<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    Figure::Measured(*value).serialize(serializer)
+/// In nanoseconds.
+fn measured(wall: Duration) -> Figure {
+    Figure::Measured(wall.as_secs_f64() * 1e9)
+}
+
+/// What is left of the wall time when nobody looked at any call.
+fn without(wall_ns: Figure, escalated: Option<&Escalated>) -> Figure {
+    match escalated.and_then(|escalated| escalated.left_out_ns.value()) {
+        Some(left_out) => Figure::Derived {
+            value: wall_ns.value().unwrap_or(f64::NAN) - left_out,
+            from: "wall time − escalated calls and looking for them",
+        },
+        None => wall_ns,
+    }
 }
 
 fn print(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {

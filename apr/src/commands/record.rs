@@ -5,7 +5,7 @@ use crate::export::{self, Export};
 use crate::terminal::one_line;
 use anyhow::{Context, Result};
 use brick_runtime::graph::Ceilings;
-use brick_runtime::span::{RecordedSpans, TraceContext};
+use brick_runtime::span::{RecordedSpans, SpanRecord, TraceContext};
 use brick_runtime::timeline::{Limits, Recording, Timeline};
 use std::io::{self, Write};
 
@@ -70,6 +70,13 @@ impl RecordArgs {
     }
 }
 
+impl RecordArgs {
+    /// Whether what is recorded is wanted as spans.
+    pub(super) fn wants_spans(&self) -> bool {
+        self.collector.is_wanted() || !self.exports.is_empty()
+    }
+}
+
 impl<'a> Recorder<'a> {
     /// Stops: what comes now is not part of the run.
     pub(super) fn stop(self) -> Stopped<'a> {
@@ -100,6 +107,11 @@ impl Recorded<'_> {
     /// Exported graphs say how far kernels are from what the machine can do, if that is known.
     pub(super) fn under(self, ceilings: Option<Ceilings>) -> Self {
         Self { ceilings, ..self }
+    }
+
+    /// Adds spans of what the recording left out.
+    pub(super) fn add(&mut self, spans: impl IntoIterator<Item = SpanRecord>) {
+        self.spans.add(spans);
     }
 
     /// The timeline.

@@ -1,6 +1,7 @@
 //! A recorded timeline as spans.
 
 use super::attribute::{Attributes, keys};
+use super::context::TraceFlags;
 use super::describe::{Describer, Place};
 use super::id::SpanId;
 use super::lamport::LamportClock;
@@ -24,6 +25,7 @@ pub struct RecordedSpans {
     /// The logical clock of each of these.
     clocks: Vec<u64>,
     describer: Describer,
+    added: Vec<SpanRecord>,
 }
 
 impl RecordedSpans {
@@ -46,6 +48,7 @@ impl RecordedSpans {
             root,
             order,
             clocks,
+            added: Vec::new(),
         }
     }
 
@@ -67,6 +70,7 @@ impl RecordedSpans {
             root,
             order,
             describer,
+            added: Vec::new(),
         }
     }
 
@@ -77,10 +81,17 @@ impl RecordedSpans {
         self
     }
 
+    /// Adds spans of what the recording left out, such as escalated calls, as children of the root.
+    pub fn add(&mut self, spans: impl IntoIterator<Item = SpanRecord>) {
+        let root = self.root.context(TraceFlags::SAMPLED);
+        let spans = spans.into_iter().map(|span| span.in_context(&root));
+        self.added.extend(spans);
+    }
+
     /// How many, the root among them.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ids.len() + 1
+        self.ids.len() + self.added.len() + 1
     }
 
     /// Never: there is always the root.
@@ -101,7 +112,7 @@ impl RecordedSpans {
         &self.root
     }
 
-    /// All of them, by the time they ended; the root comes last.
+    /// All of them, by the time they ended; those that were added, and the root, come last.
     pub fn iter(&self) -> impl Iterator<Item = SpanRecord> {
         let mut describer = self.describer.afresh();
         let ended = self.order.iter().zip(&self.clocks);
@@ -120,7 +131,8 @@ impl RecordedSpans {
             };
             describer.span(&self.root, event, place)
         });
-        spans.chain(std::iter::once(self.root.clone()))
+        let added = self.added.iter().cloned();
+        spans.chain(added).chain(std::iter::once(self.root.clone()))
     }
 }
 

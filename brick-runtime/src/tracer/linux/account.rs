@@ -163,6 +163,10 @@ impl Known {
 
     /// CPU nanoseconds that a thread used meanwhile; `None` if it has ended.
     fn cpu_ns(&self, tid: i32) -> Option<u64> {
+        // What it took to begin and to end is the caller's too, but not the call's.
+        if tid == self.caller {
+            return Some(self.cpu_ns as u64);
+        }
         // Who was not there before has used all that it used since then.
         let before = self.before.get(&tid).map_or(0, |thread| thread.cpu_ns);
         Some(self.now.get(&tid)?.cpu_ns.saturating_sub(before))
