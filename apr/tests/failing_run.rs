@@ -14,6 +14,7 @@ use brick_runtime::timeline::{Limits, Recording};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 use support::refusal::{apr, patched, with_file};
@@ -341,6 +342,9 @@ fn a_full_disk_hides_no_diagnosis() {
     }
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.json");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
     let (_, told) = stopped(
         &RUN,
         &[
@@ -348,6 +352,8 @@ fn a_full_disk_hides_no_diagnosis() {
             "folded=/dev/full",
             "--trace-output",
             trace.to_str().unwrap(),
+            "--otlp-endpoint",
+            &nowhere,
         ],
     );
     assert!(
@@ -355,4 +361,5 @@ fn a_full_disk_hides_no_diagnosis() {
         "{told}"
     );
     assert!(support::json(&trace)["stopped"].is_string());
+    assert!(told.contains(&format!(" sent to {nowhere}")), "{told}");
 }
