@@ -6,9 +6,12 @@
 
 mod common;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use brick_runtime::sink::{Exporter, Limits, Sink, SinkError};
+use brick_runtime::span::{Resource, SpanRecord, TraceContext};
 use brick_runtime::tracer::{
     BrickTracer, EscalationReason, EscalationThresholds, TraceBackend, TracedBrickResult,
 };
@@ -170,6 +173,61 @@ fn a_panic_comes_through_and_recording_goes_on() {
         (again.result, again.escalation_reason),
         (7, Some(EscalationReason::Requested))
     );
+}
+
+/// Takes spans once it is let.
+struct Gate(Receiver<()>, Sender<SpanRecord>);
+
+impl Sink for Gate {
+    fn export(&mut self, spans: &[SpanRecord], _: Duration) -> Result<(), SinkError> {
+        let _ = self.0.recv();
+        for span in spans {
+            self.1.send(span.clone()).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// The id is that of a span which is sent; where there is no room for one, there is none.
+#[test]
+fn a_span_that_is_sent_has_the_id_that_is_returned() {
+    let _alone = alone();
+    let (info, run) = brick!("Sent");
+    let (open, gate) = channel();
+    let (spans, sent) = channel();
+    let limits = Limits {
+        high: 2,
+        low: 1,
+        batch: 1,
+        ..Limits::default()
+    };
+    let exporter = Arc::new(Exporter::start(Gate(gate, spans), limits).unwrap());
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let context: TraceContext = context.parse().unwrap();
+    let resource = Resource::detect("test");
+    let tracer = tracer().with_spans(Arc::clone(&exporter), resource, Some(context));
+    let before = SystemTime::now();
+    let ids: Vec<Option<String>> = (0..8)
+        .map(|_| tracer.trace_now(info, 5, || run(1000)).otlp_span_id)
+        .collect();
+    drop((open, tracer));
+    let report = Arc::into_inner(exporter)
+        .unwrap()
+        .finish(Duration::from_secs(60));
+    let sent: Vec<SpanRecord> = sent.try_iter().collect();
+    let arrived: Vec<_> = sent.iter().map(|span| span.span_id.to_string()).collect();
+    let returned: Vec<String> = ids.into_iter().flatten().collect();
+    assert_eq!(arrived, returned);
+    assert!(!arrived.is_empty() && arrived.len() < 8, "{arrived:?}");
+    assert_eq!(report.refused, 8 - arrived.len() as u64);
+    let ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    for span in sent {
+        assert_eq!(span.trace_id, context.trace_id);
+        assert_eq!(span.parent_span_id, Some(context.span_id));
+        // The call, not what it takes to begin and to end it.
+        assert!(span.duration_ns() >= 1_000_000);
+        assert!(ns(before) <= span.start_unix_ns && span.end_unix_ns <= ns(SystemTime::now()));
+    }
 }
 
 #[test]

@@ -67,3 +67,43 @@ pub(super) fn category_of(number: i64) -> SyscallCategory {
 pub(super) fn category_of(_number: i64) -> SyscallCategory {
     SyscallCategory::Other
 }
+
+#[cfg(all(test, feature = "tracer", target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// By the numbers of the kernel's arch/x86/entry/syscalls/syscall_64.tbl.
+    #[test]
+    fn what_calls_are_for() {
+        let numbers: [(SyscallCategory, &[i64]); 6] = [
+            (SyscallCategory::Mmap, &[9, 10, 11, 12, 25, 28]),
+            (SyscallCategory::Futex, &[202, 449, 454, 455, 456]),
+            (SyscallCategory::Ioctl, &[16]),
+            (SyscallCategory::Read, &[0, 17, 19, 295, 327]),
+            (SyscallCategory::Write, &[1, 18, 20, 296, 328]),
+            (
+                SyscallCategory::Other,
+                &[3, 7, 35, 39, 45, 56, 230, 257, 270, 435, 450],
+            ),
+        ];
+        for (category, numbers) in numbers {
+            for &number in numbers {
+                assert_eq!(category_of(number), category, "{number}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_calls_are_called() {
+        let names = [
+            (0, "read"),
+            (17, "pread64"),
+            (202, "futex"),
+            (230, "clock_nanosleep"),
+        ];
+        for (number, name) in names {
+            assert_eq!(syscall_name(number), Some(name));
+        }
+        assert_eq!(syscall_name(-1), None);
+    }
+}

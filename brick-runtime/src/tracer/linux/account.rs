@@ -258,7 +258,8 @@ mod tests {
             cpu_ns: 400_000.0,
             queue_ns: Some(100_000.0),
             before: threads([(1, "main", 100), (2, "idle", 70), (4, "ended", 5)]),
-            now: threads([(1, "main", 400_100), (2, "idle", 70), (3, "born", 50_000)]),
+            // Beginning and ending took the caller 7 µs more.
+            now: threads([(1, "main", 407_100), (2, "idle", 70), (3, "born", 50_000)]),
             passed_over: Vec::new(),
         }
     }
@@ -297,6 +298,40 @@ mod tests {
         assert_eq!(breakdown.partial, None);
         let tids: Vec<u32> = breakdown.threads.iter().map(|t| t.tid).collect();
         assert_eq!(tids, [1, 3]);
+    }
+
+    /// 1 has called, 2 has waited, 3 was born and worked, 4 was there and has ended, 5 was born and has.
+    #[test]
+    fn threads_by_name() {
+        let read = Seen {
+            calls: 1,
+            ..Seen::default()
+        };
+        let calls = [1, 2, 4, 5].map(|tid| (tid, BTreeMap::from([(libc::SYS_read, read)])));
+        let recording = Recording {
+            threads: calls.into(),
+            blocked: BTreeMap::from([(2, libc::SYS_futex)]),
+            names: BTreeMap::from([(3, "early".to_owned()), (5, "short".to_owned())]),
+            ..Recording::default()
+        };
+        let cost = Cost::new(1.0, 1.0, 1.0);
+        let breakdown = known().with(&recording, Some(cost));
+        let threads = breakdown.threads.iter();
+        let told: Vec<_> = threads
+            .map(|thread| {
+                let name = thread.name.as_deref().unwrap_or("?");
+                (thread.tid, name, thread.cpu_us.value(), thread.blocked_in)
+            })
+            .collect();
+        let expected = [
+            (1, "main", Some(400.0), None),
+            (2, "idle", Some(0.0), Some(libc::SYS_futex)),
+            // What it calls itself now, not what it did at first.
+            (3, "born", Some(50.0), None),
+            (4, "ended", None, None),
+            (5, "short", None, None),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]
