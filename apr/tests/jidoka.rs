@@ -7,9 +7,11 @@ use apr::gguf::Gguf;
 use apr::jidoka::{self, Diagnosis};
 use apr::model::{Model, ModelError, Session};
 use apr::trace::{Collector, Level};
-use brick_runtime::contract::{self, Policy};
+use brick_runtime::contract::{self, Policy, Violation};
 use brick_runtime::trace::{StepFilter, TraceLevel};
 use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use support::refusal::{apr, patched, patched_file, with_file, with_key};
 use support::writer::{Layout, patch};
 use support::{json, tiny, tiny_llama};
@@ -86,6 +88,18 @@ fn every_command_that_runs_a_model_diagnoses() {
         ] {
             assert_eq!(told(command), run, "{command:?}");
         }
+        // Of tokens drawn at random.
+        let bench = ["bench", "-p", "3", "-n", "1", "-r", "1", "--model"];
+        let output = apr(&[&bench[..], &[path.to_str().unwrap()]].concat());
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert_has(
+            &told,
+            &[
+                ", position 0: attn_norm[5] = NaN, in brick RmsNorm\n",
+                "\nlikely cause: weight blk.1.attn_norm.weight holds a NaN ",
+            ],
+        );
     });
     assert!(!sums.exists());
 }
@@ -290,7 +304,7 @@ fn a_trace_stops_where_kernels_check_nothing() {
         let norm = layout.tensor("blk.2.ffn_norm.weight");
         patch(bytes, norm.data_at + 4, f32::NAN.to_le_bytes());
     });
-    let (found, again) = with_file(&file, |path| {
+    let (found, again, violation) = with_file(&file, |path| {
         let mapping = support::open(path);
         let gguf = Gguf::parse(&mapping).unwrap();
         let model = Model::load(&gguf).unwrap();
@@ -302,10 +316,18 @@ fn a_trace_stops_where_kernels_check_nothing() {
         );
         let error = jidoka::diagnose(error, &model, &gguf, &[1, 2, 3]);
         let found = error.downcast::<Diagnosis>().unwrap().to_string();
+        // The kernel's own contract, which stops where it is asked to.
+        contract::set_policy(Policy::Handler(Arc::new(|violation| {
+            resume_unwind(Box::new(violation.clone()))
+        })));
+        let feed = || Session::new(&model, 3).unwrap().feed(&[1, 2, 3]).map(drop);
+        let unwound = catch_unwind(AssertUnwindSafe(feed)).unwrap_err();
+        let violation = *unwound.downcast::<Violation>().unwrap();
+        contract::set_policy(Policy::Record);
         // Other errors stay what they are.
         let other = jidoka::diagnose(ModelError::EmptyPrompt.into(), &model, &gguf, &[1]);
         assert!(other.is::<ModelError>());
-        (found, error_of(&model, &[1, 2, 3]))
+        (found, error_of(&model, &[1, 2, 3]), violation)
     });
     assert!(
         found.starts_with("the tensor ffn_norm holds NaN or infinite values\n"),
@@ -321,10 +343,17 @@ fn a_trace_stops_where_kernels_check_nothing() {
     let gguf = Gguf::parse(&mapping).unwrap();
     let model = Model::load(&gguf).unwrap();
     let told = jidoka::diagnose(again, &model, &gguf, &[1, 2, 3]);
-    let told = told.downcast::<Diagnosis>().unwrap().to_string();
+    let told = told.downcast::<Diagnosis>().unwrap();
+    assert_eq!(told.brick(), None);
     assert_has(
-        &told,
+        &told.to_string(),
         &["likely cause: the same 3 tokens, run again, gave finite numbers only: "],
+    );
+    // The brick that broke its contract is known all the same.
+    let told = jidoka::diagnose(violation.into(), &model, &gguf, &[1, 2, 3]);
+    assert_eq!(
+        told.downcast::<Diagnosis>().unwrap().brick(),
+        Some("RmsNorm")
     );
 }
 

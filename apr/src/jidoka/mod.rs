@@ -24,6 +24,8 @@ use std::fmt;
 pub struct Diagnosis {
     /// What stopped the run, in its own words.
     stopped_by: String,
+    /// The brick whose contract it was, if it was one.
+    stopped_in: Option<&'static str>,
     /// The first bad tensor of the replay; `None` if all was finite there.
     found: Option<Found>,
     /// Of the replay, where all tensors were finite: a kernel that made what the next one hid.
@@ -61,6 +63,12 @@ fn is_numeric(error: &anyhow::Error) -> bool {
         || matches!(model, Some(ModelError::Halted(why)) if why.is::<NotFinite>())
 }
 
+/// The brick that broke its contract.
+fn brick_of(error: &anyhow::Error) -> Option<&'static str> {
+    let violation = error.downcast_ref::<Violation>()?;
+    Some(violation.brick.name)
+}
+
 /// The error with all that can be found out about it, if it tells of a number that is NaN or
 /// infinite: runs `tokens`, all that were fed until it happened, again.
 pub fn diagnose(
@@ -90,6 +98,7 @@ pub fn diagnose(
         )],
     };
     anyhow::Error::new(Diagnosis {
+        stopped_in: brick_of(&error),
         stopped_by: format!("{error:#}"),
         found,
         hidden,
@@ -103,6 +112,7 @@ pub fn of_observer(error: anyhow::Error) -> anyhow::Error {
         return error;
     }
     anyhow::Error::new(Diagnosis {
+        stopped_in: brick_of(&error),
         stopped_by: format!("{error:#}"),
         found: None,
         hidden: None,
@@ -115,11 +125,12 @@ pub fn of_observer(error: anyhow::Error) -> anyhow::Error {
 }
 
 impl Diagnosis {
-    /// The brick that made the first bad number in the replay, if there was one and it is known.
+    /// The brick that made the first bad number: the replay's if it found one, else the one whose contract
+    /// stopped the run, if it was a contract.
     pub fn brick(&self) -> Option<&'static str> {
         let hidden = self.hidden.as_ref().map(|violation| violation.brick.name);
-        let found = self.found.as_ref().map(|found| found.brick.known());
-        found.unwrap_or(hidden)
+        let found = self.found.as_ref().and_then(|found| found.brick.known());
+        found.or(hidden).or(self.stopped_in)
     }
 }
 
