@@ -57,6 +57,7 @@ fn each_brick_is_under_the_lowest_roof_that_it_is_not_above() {
             assert!(rate["repeats"].as_u64().unwrap() > 2, "{rate}");
             let quartile = |n: usize| rate["quartiles"][n].as_f64().unwrap();
             assert!(quartile(0) <= quartile(1), "{rate}");
+            assert!(quartile(1) <= rate["value"].as_f64().unwrap(), "{rate}");
         }
     }
     let mut known = 0;

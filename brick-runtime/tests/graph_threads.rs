@@ -84,6 +84,39 @@ fn a_call_launches_its_pieces_and_waits_for_them() {
     assert_eq!(gaps.len(), 2);
 }
 
+/// Thread 1 had nothing to do until the gemv, which began at 20, gave it a piece; that the gemv went on
+/// until 60 does not matter. And thread 0 was idle after the gemv, not after what it did meanwhile.
+#[test]
+fn a_thread_waits_for_the_begin_of_what_launches_its_work() {
+    use EventKind::{Brick, Span};
+    let timeline = timeline(vec![
+        event(Brick(&GEMV), 0, (20, 60), None),
+        event(Span("other"), 0, (25, 30), Some(0)),
+        event(Brick(&NORM), 0, (65, 70), None),
+        event(Brick(&NORM), 1, (0, 10), None),
+        launched(0, event(Span("piece"), 1, (25, 55), None)),
+        launched(4, event(Span("a piece's"), 0, (26, 28), Some(1))),
+    ]);
+    let graph = ExecutionGraph::of(&timeline);
+    let told = |cause| match cause {
+        Cause::Waits(id) => format!("waits for {}", graph.node(id).label),
+        Cause::Inside(id) => format!("in {}", graph.node(id).label),
+        Cause::Unrecorded => "unrecorded".to_owned(),
+    };
+    let gaps: Vec<_> = graph
+        .gaps(1)
+        .into_iter()
+        .map(|gap| (gap.lane, gap.start_ns, gap.end_ns, told(gap.cause)))
+        .collect();
+    assert_eq!(
+        gaps,
+        [
+            (0, 60, 65, "unrecorded".to_owned()),
+            (1, 10, 25, "waits for Gemv".to_owned()),
+        ]
+    );
+}
+
 #[test]
 fn a_step_has_what_it_launched_in_it() {
     let mut timeline = step();

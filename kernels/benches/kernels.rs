@@ -1,7 +1,7 @@
 //! Throughput of the kernels at the shapes of a 270M model: `cargo bench -p brick-kernels`.
 //!
 //! `gemv` prints bytes of weights a second, the rest floating-point operations ("elements") a
-//! second. One thread unless `RAYON_NUM_THREADS` says otherwise. What this machine can do at most
+//! second. On all cores unless `RAYON_NUM_THREADS` says otherwise. What this machine can do at most
 //! comes first, in the same units.
 
 use std::hint::black_box;
@@ -26,7 +26,7 @@ fn activations(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i as f32 * 0.37).sin()).collect()
 }
 
-/// What the numbers below may be compared with.
+/// What the numbers below may be compared with: lower quartile, median and best.
 fn print_ceilings(_: &mut Criterion) {
     let machine = MachineCeilings::measure(&Plan::for_this_machine(), |_| ());
     let machine = machine.expect("memory for a buffer");
@@ -37,10 +37,10 @@ fn print_ceilings(_: &mut Criterion) {
         ("cache read", machine.all.cache_read, 1 << 30, "GiB/s"),
         ("f32", machine.all.multiply_add, 1_000_000_000, "Gelem/s"),
     ] {
-        let [low, median, high] =
-            [spread.low, spread.median, spread.high].map(|rate| rate / unit as f64);
+        let [low, median, best] =
+            [spread.low, spread.median, spread.best].map(|rate| rate / unit as f64);
         println!(
-            "ceiling of {threads} thread(s), {name}: [{low:.2} {median:.2} {high:.2}] {shown}"
+            "ceiling of {threads} thread(s), {name}: [{low:.2} {median:.2} {best:.2}] {shown}"
         );
     }
 }

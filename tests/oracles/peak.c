@@ -4,7 +4,7 @@
  *     OMP_NUM_THREADS=1 target/peak
  *
  * Reads a buffer like STREAM's sum would, in 32 pieces in turn, and multiplies and adds in registers.
- * Prints medians and quartiles of 51 repeats, in GB/s and GFLOP/s.
+ * Prints the best of 51 repeats, their median and quartiles, in GB/s and GFLOP/s.
  */
 #include <omp.h>
 #include <stdint.h>
@@ -20,7 +20,8 @@ static int by_size(const void *a, const void *b) {
 
 static void told(const char *what, double *rates) {
     qsort(rates, REPEATS, sizeof *rates, by_size);
-    printf("%-20s %8.1f (%.1f-%.1f)\n", what, rates[REPEATS / 2], rates[REPEATS / 4], rates[3 * REPEATS / 4]);
+    printf("%-20s %8.1f, %.1f (%.1f-%.1f)\n", what, rates[REPEATS - 1], rates[REPEATS / 2], rates[REPEATS / 4],
+           rates[3 * REPEATS / 4]);
 }
 
 int main(void) {
@@ -43,7 +44,7 @@ int main(void) {
     told("memory read GB/s", rates);
     size_t own = (256 << 10) / sizeof(uint64_t);
     for (int r = 0; r < REPEATS; r++) {
-        int calls = 250;
+        int calls = 200;
         double begin = omp_get_wtime();
 #pragma omp parallel reduction(+ : sink)
         for (int c = 0; c < calls; c++) {
@@ -57,7 +58,7 @@ int main(void) {
     float factor = 1.0f, addend = 1.0f, total = 0.0f;
     __asm__ volatile("" : "+x"(factor), "+x"(addend));
     for (int r = 0; r < REPEATS; r++) {
-        int iterations = 700000;
+        int iterations = 500000;
         double begin = omp_get_wtime();
 #pragma omp parallel reduction(+ : total)
         {

@@ -38,11 +38,13 @@ struct MachineRoofs {
     byte_dot_gop_per_s: Rate,
 }
 
-/// A median, in billions a second, with the quartiles around it.
+/// In billions a second: the best of some repeats, which is the roof, their median, and the quartiles around
+/// it.
 #[derive(Debug, Serialize)]
 struct Rate {
     #[serde(flatten)]
-    median: Figure,
+    best: Figure,
+    median: Option<f64>,
     quartiles: Option<[f64; 2]>,
     repeats: usize,
 }
@@ -51,12 +53,14 @@ impl From<Option<Spread>> for Rate {
     fn from(spread: Option<Spread>) -> Rate {
         match spread {
             Some(s) => Rate {
-                median: Figure::Measured(s.median / 1e9),
+                best: Figure::Measured(s.best / 1e9),
+                median: Some(s.median / 1e9),
                 quartiles: Some([s.low / 1e9, s.high / 1e9]),
                 repeats: s.repeats,
             },
             None => Rate {
-                median: Figure::unavailable("no known instruction of this CPU does that"),
+                best: Figure::unavailable("no known instruction of this CPU does that"),
+                median: None,
                 quartiles: None,
                 repeats: 0,
             },
@@ -107,7 +111,7 @@ impl Machine {
         };
         writeln!(
             out,
-            "\nwhat this machine can do (measured: median, quartiles of {} repeats)",
+            "\nwhat this machine can do (measured: the best of {} repeats, their median and quartiles)",
             self.roofs[0].f32_gflop_per_s.repeats
         )?;
         write!(out, "{:27}", "")?;
@@ -116,7 +120,7 @@ impl Machine {
                 1 => "1 thread".to_owned(),
                 n => format!("{n} threads"),
             };
-            write!(out, "  {threads:>23}")?;
+            write!(out, "  {threads:>27}")?;
         }
         writeln!(out)?;
         type Of = fn(&MachineRoofs) -> &Rate;
@@ -129,7 +133,7 @@ impl Machine {
         for (name, of) in rows {
             write!(out, "{name:27}")?;
             for roofs in &self.roofs {
-                write!(out, "  {:>23}", of(roofs).shown())?;
+                write!(out, "  {:>27}", of(roofs).shown())?;
             }
             writeln!(out)?;
         }
@@ -146,9 +150,11 @@ impl Machine {
 
 impl Rate {
     fn shown(&self) -> String {
-        match self.quartiles {
-            Some([low, high]) => format!("{:.1} ({low:.1}–{high:.1})", self.median),
-            None => "n/a".to_owned(),
+        match (self.median, self.quartiles) {
+            (Some(median), Some([low, high])) => {
+                format!("{:.1}, {median:.1} ({low:.1}–{high:.1})", self.best)
+            }
+            _ => "n/a".to_owned(),
         }
     }
 }

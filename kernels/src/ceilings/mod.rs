@@ -10,7 +10,7 @@
 //! use brick_kernels::ceilings::{MachineCeilings, Plan};
 //!
 //! let machine = MachineCeilings::measure(&Plan::for_this_machine(), |_repeat| ())?;
-//! println!("{:.1} GB/s", machine.all.memory_read.median / 1e9);
+//! println!("{:.1} GB/s", machine.all.memory_read.best / 1e9);
 //! # Ok::<(), brick_kernels::ceilings::CeilingsError>(())
 //! ```
 
@@ -87,13 +87,14 @@ pub struct Roofs {
 }
 
 impl Roofs {
-    /// The medians, for a roofline of kernels in `f32`.
+    /// For a roofline of kernels in `f32`. A roof is what can be reached at most, so it is the best repeat,
+    /// as STREAM's: what else the machine did lowers the others, and with it the kernels under the roof.
     #[must_use]
     pub fn ceilings(&self) -> Ceilings {
         Ceilings {
-            flops_per_s: self.multiply_add.median,
-            bytes_per_s: self.memory_read.median,
-            cache_bytes_per_s: Some(self.cache_read.median),
+            flops_per_s: self.multiply_add.best,
+            bytes_per_s: self.memory_read.best,
+            cache_bytes_per_s: Some(self.cache_read.best),
         }
     }
 }

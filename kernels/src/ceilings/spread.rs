@@ -9,6 +9,8 @@ pub struct Spread {
     pub low: f64,
     /// A quarter of them are not below this.
     pub high: f64,
+    /// The largest.
+    pub best: f64,
     /// How many there are.
     pub repeats: usize,
 }
@@ -28,6 +30,7 @@ impl Spread {
             median: quantile(0.5),
             low: quantile(0.25),
             high: quantile(0.75),
+            best: quantile(1.0),
             repeats: rates.len(),
         }
     }
@@ -42,8 +45,9 @@ mod tests {
     fn quartiles_are_numpys() {
         let spread = Spread::of(vec![4.0, 1.0, 9.0, 7.0]);
         assert_eq!((spread.low, spread.median, spread.high), (3.25, 5.5, 7.5));
-        assert_eq!(spread.repeats, 4);
+        assert_eq!((spread.best, spread.repeats), (9.0, 4));
         let one = Spread::of(vec![2.0]);
         assert_eq!((one.low, one.median, one.high), (2.0, 2.0, 2.0));
+        assert_eq!((one.best, one.repeats), (2.0, 1));
     }
 }
