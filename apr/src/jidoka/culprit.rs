@@ -99,8 +99,8 @@ fn bricks(node: Node) -> &'static [&'static str] {
     }
 }
 
-/// Whether all that worked since the last of the other tensors is over when `node` is seen: what is said
-/// of it was said after that.
+/// Whether what the kernels say after `node` is seen is of the next tensor. Queries and keys are shown when
+/// all three are made, and the last norm when the logits are there: what makes the next ones has spoken.
 pub(super) fn is_last_of_its_step(node: Node) -> bool {
     !matches!(node, Node::Query | Node::Key | Node::FinalNorm)
 }

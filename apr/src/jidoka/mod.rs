@@ -14,7 +14,7 @@ use crate::model::{Model, ModelError, Node};
 use crate::trace::NotFinite;
 use brick_kernels::KernelError;
 use brick_runtime::TensorStats;
-use brick_runtime::contract::Violation;
+use brick_runtime::contract::{Fault, Violation};
 use culprit::Culprit;
 use replay::Seen;
 use std::fmt;
@@ -55,7 +55,8 @@ struct Found {
 /// Whether `error` says that a number was NaN or infinite.
 fn is_numeric(error: &anyhow::Error) -> bool {
     let model = error.downcast_ref::<ModelError>();
-    error.is::<Violation>()
+    let violation = error.downcast_ref::<Violation>();
+    violation.is_some_and(|violation| matches!(violation.fault, Fault::Number { .. }))
         || matches!(
             model,
             Some(ModelError::Kernel(KernelError::BadValue { .. }))
