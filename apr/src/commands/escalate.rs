@@ -103,9 +103,8 @@ pub(super) struct Thread {
     pub(super) as_caller: u64,
     cpu_us: Figure,
     syscalls: BTreeMap<&'static str, Usage>,
-    /// Escalated calls that it sat out in one system call from beginning to end, and the last such.
-    pub(super) waited_throughout: u64,
-    pub(super) waited_in: Option<String>,
+    /// Escalated calls that it sat out in one system call from beginning to end, by that call's name.
+    pub(super) waited_in: BTreeMap<String, u64>,
 }
 
 impl Escalation {
@@ -256,8 +255,7 @@ impl Brick {
                 as_caller: 0,
                 cpu_us: unknown(),
                 syscalls: BTreeMap::new(),
-                waited_throughout: 0,
-                waited_in: None,
+                waited_in: BTreeMap::new(),
             });
             self.threads.len() - 1
         });
@@ -275,9 +273,8 @@ impl Brick {
             add_usage(&mut thread.syscalls, category, &us, calls, first);
         }
         if let Some(number) = seen.blocked_in {
-            thread.waited_throughout += 1;
             let name = syscall_name(number).map_or_else(|| number.to_string(), String::from);
-            thread.waited_in = Some(name);
+            *thread.waited_in.entry(name).or_default() += 1;
         }
     }
 }
