@@ -7,9 +7,11 @@ mod oracles;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -156,6 +158,203 @@ fn a_run_arrives_with_its_tree_times_and_attributes() {
             "{paths:#?}"
         );
     }
+}
+
+/// A receiver that writes to `file`, and its URL for gRPC.
+fn receiver(python: &Path, file: &Path) -> (oracles::Running, String) {
+    let receiver = oracles::Running::start(oracles::oracle(python, "otlp_receiver.py").arg(file));
+    let port = receiver.first_line.split_whitespace().nth(1).unwrap();
+    let url = format!("http://127.0.0.1:{port}");
+    (receiver, url)
+}
+
+/// The run stands still after its prompt, for nobody reads what it prints: the prompt's spans are
+/// there, and stay when it is killed.
+#[test]
+fn spans_arrive_while_the_run_goes_on() {
+    let Some(python) = oracles::python() else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("spans.jsonl");
+    let (_receiver, url) = receiver(&python, &file);
+    let (_reader, mut full) = std::io::pipe().unwrap();
+    // What a pipe holds.
+    full.write_all(&[b' '; 65536]).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_apr"))
+        .args(["run", "--prompt", "hello", "-n", "3"])
+        .args(["--otlp-endpoint", &url])
+        .stdout(full)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let names = || -> BTreeSet<String> {
+        let spans = received(&file).into_values();
+        spans
+            .map(|span| span["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    while !names().contains("prefill") {
+        assert!(
+            begin.elapsed().as_secs() < 60,
+            "no span of a run that goes on"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "it is over");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let names = names();
+    let of_the_prompt = [
+        "token 0",
+        "layer 0",
+        "DownProjection",
+        "Tokenize",
+        "prefill",
+    ];
+    for name in of_the_prompt {
+        assert!(names.contains(name), "{name}: {names:?}");
+    }
+    // What had not ended is not there.
+    for name in ["apr run", "request", "decode"] {
+        assert!(!names.contains(name), "{name}: {names:?}");
+    }
+}
+
+/// What the pool's other thread does is part of the kernel that asked for it.
+#[test]
+fn the_work_of_two_threads_is_one_tree() {
+    let Some(python) = oracles::python() else {
+        return;
+    };
+    let prompt = "a long text that is worth the work of two threads ".repeat(8);
+    let mut tries = 0;
+    let spans = loop {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("spans.jsonl");
+        let (_receiver, url) = receiver(&python, &file);
+        let args = ["run", "--threads", "2", "-n", "2", "--otlp-endpoint", &url];
+        let output = Command::new(env!("CARGO_BIN_EXE_apr"))
+            .args(args)
+            .args(["--prompt", &prompt])
+            .output()
+            .unwrap();
+        told(&output);
+        let spans = received(&file);
+        if spans.values().any(|span| launcher(&spans, span).is_some()) {
+            break spans;
+        }
+        // One thread may have done it all before the other was awake.
+        tries += 1;
+        assert!(tries < 20, "no thread helps the other");
+    };
+    for span in spans.values() {
+        let Some(launched) = launcher(&spans, span) else {
+            continue;
+        };
+        let path = path(&spans, span);
+        assert!(
+            path.ends_with(&["prefill", "request", "apr run"]),
+            "{path:?}"
+        );
+        assert!(path.iter().any(|name| name.starts_with("layer ")));
+        let kernel = |name: &&str| name.ends_with("Projection") || name.ends_with("Attention");
+        assert!(
+            path.iter().any(kernel) || has(launched, "code."),
+            "{path:?}"
+        );
+        assert_eq!(
+            span["attributes"]["brick.layer"],
+            launched["attributes"]["brick.layer"]
+        );
+    }
+}
+
+/// The parent of a span, if that is of another thread.
+fn launcher<'a>(spans: &'a HashMap<String, Value>, span: &Value) -> Option<&'a Value> {
+    let thread = |span: &Value| span["attributes"]["thread.id"][1].as_u64();
+    let parent = spans.get(span["parent_span_id"].as_str().unwrap())?;
+    // The root is of none.
+    (thread(parent)? != thread(span)?).then_some(parent)
+}
+
+/// OpenTelemetry's variables alone: where to, what to say, who it is.
+#[test]
+fn as_the_environment_says() {
+    let Some(python) = oracles::python() else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("spans.jsonl");
+    let (_receiver, url) = receiver(&python, &file);
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20secret,x-team=kernels",
+        ),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "9000"),
+        ("OTEL_SERVICE_NAME", "named"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "service.name=other,deployment.environment=a%2Cb",
+        ),
+    ];
+    let output = run(&[], &environment);
+    let told = told(&output);
+    let n = recorded(&told);
+    assert!(
+        told.contains(&format!("spans: {n} of {n} sent to {url}")),
+        "{told}"
+    );
+    assert!(!told.contains("secret"), "{told}");
+    let spans = received(&file);
+    assert_eq!(spans.len(), n);
+    for span in spans.values() {
+        let headers = json!({ "authorization": "Bearer secret", "x-team": "kernels" });
+        assert_eq!(span["headers"], headers);
+        let resource = &span["resource"];
+        assert_eq!(resource["service.name"], json!(["string_value", "named"]));
+        assert_eq!(
+            resource["deployment.environment"],
+            json!(["string_value", "a,b"])
+        );
+    }
+    // Who names a collector means that one; and no traces are no traces.
+    let off = run(&[], &[environment[0], ("OTEL_TRACES_EXPORTER", "none")]);
+    assert!(!self::told(&off).contains("recorded"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dead = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let flag = self::told(&run(&["--otlp-endpoint", &dead], &environment));
+    assert!(flag.contains(&format!("sent to {dead}")), "{flag}");
+    for (variable, value, why) in [
+        (
+            "OTEL_EXPORTER_OTLP_COMPRESSION",
+            "gzip",
+            "compression is not built in",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "soon",
+            "expected milliseconds",
+        ),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "secret", "not of the form"),
+    ] {
+        let output = run(&[], &[environment[0], (variable, value)]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(variable) && told.contains(why), "{told}");
+    }
+    let output = run(
+        &[],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://localhost:4317")],
+    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("TLS is not built in"), "{told}");
 }
 
 /// A collector that is away costs a run its spans, which are counted, and nothing else.

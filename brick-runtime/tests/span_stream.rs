@@ -5,6 +5,7 @@
 
 mod common;
 
+use brick_runtime::sink::{Exporter, Limits as SinkLimits, LiveExport, Sink, SinkError};
 use brick_runtime::span::{
     Attributes, LamportClock, Resource, SpanId, SpanRecord, SpanStream, Status, Value,
 };
@@ -14,7 +15,9 @@ use common::call;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 brick_runtime::bricks!();
 
@@ -91,9 +94,14 @@ fn what_has_ended_leaves_and_what_is_open_stays() {
         call(brick, || std::panic::resume_unwind(Box::new(())));
     }));
     assert!(panicked.is_err());
-    let kept = stream.stop(|root| root.with(Attributes::new().and("tokens", 2_u32)));
+    stream.stop();
+    let mut rest: Vec<_> = stream.by_ref().collect();
+    // What comes now is not part of it, and the root not complete.
+    call(brick, || ());
+    assert_eq!(taken(&mut stream), []);
+    let kept = stream.complete(|root| root.with(Attributes::new().and("tokens", 2_u32)));
     assert!(kept.is_none());
-    let rest: Vec<_> = stream.by_ref().collect();
+    rest.extend(stream.by_ref());
     assert_eq!(names(&rest), ["streamed", "request", "root"]);
     let failed = rest.iter().find(|span| span.name == "streamed").unwrap();
     let message = "panicked".into();
@@ -111,7 +119,7 @@ fn what_has_ended_leaves_and_what_is_open_stays() {
     let dropped = root.attributes.get("brick.recording.dropped");
     assert_eq!(dropped, Some(&Value::Int(0)));
     assert_eq!((stream.next(), taken(&mut stream)), (None, vec![]));
-    assert!(stream.stop(|root| root).is_none());
+    assert!(stream.complete(|root| root).is_none());
     drop(request);
 }
 
@@ -141,7 +149,7 @@ fn nothing_is_lost_between_the_threads() {
         done.store(true, Ordering::Release);
         taker.join().unwrap()
     });
-    assert!(stream.stop(|root| root).is_none());
+    assert!(stream.complete(|root| root).is_none());
     spans.extend(stream.by_ref());
     let by_id = assert_tree(&spans);
     let count = |name| spans.iter().filter(|span| span.name == name).count();
@@ -179,7 +187,7 @@ fn memory_is_what_was_not_given_away() {
         // Seen, and not taken.
         stream.advance();
     }
-    assert!(stream.stop(|root| root).is_none());
+    assert!(stream.complete(|root| root).is_none());
     let left = stream.by_ref().count();
     assert!(left <= 64 + 1, "{left}");
     let dropped = stream.counts().dropped;
@@ -214,9 +222,16 @@ fn what_is_kept_is_what_was_told() {
     told.extend(taken(&mut stream));
     work();
     drop(request);
-    let kept = stream.stop(|root| root).expect("it was to be kept");
+    let mut kept = stream.complete(|root| root).expect("it was to be kept");
+    let left_out = SpanRecord::root("left out", 1, 2, Resource::default());
+    stream.add(vec![left_out.clone()]);
+    kept.add([left_out]);
     told.extend(stream.by_ref());
-    assert_tree(&told);
+    assert_eq!(told[told.len() - 2].name, "left out");
+    assert_eq!(stream.spans(), told.len());
+    let mut tree = told.clone();
+    tree.remove(told.len() - 2);
+    assert_tree(&tree);
     assert_eq!(kept.timeline().threads.len(), 2);
     assert_eq!(kept.len(), told.len());
     // By the time they ended, as they were told; of what was taken in one go.
@@ -252,7 +267,7 @@ fn handed_over_work_is_part_of_what_handed_it_over() {
             call(part, || ());
         });
     });
-    let kept = stream.stop(|root| root).unwrap();
+    let kept = stream.complete(|root| root).unwrap();
     let spans: Vec<_> = stream.by_ref().collect();
     let by_id = assert_tree(&spans);
     let mut paths: Vec<String> = spans
@@ -335,4 +350,94 @@ fn a_call_that_fails_after_a_look_says_so() {
     assert_eq!(names(&second), call);
     let message = "late".into();
     assert_eq!(second[0].status, Status::Error { message });
+}
+
+/// Hands on the names, when it is let.
+struct Names {
+    to: Sender<String>,
+    leave: Receiver<()>,
+}
+
+impl Sink for Names {
+    fn export(&mut self, spans: &[SpanRecord], _: Duration) -> Result<(), SinkError> {
+        // Nobody left to wait for: everybody may.
+        let _ = self.leave.recv();
+        for span in spans {
+            let _ = self.to.send(span.name.to_string());
+        }
+        Ok(())
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A live export to [`Names`], of which eight wait: what comes out, and leave to do so.
+fn live(stream: SpanStream) -> (LiveExport, Receiver<String>, Sender<()>) {
+    let ((to, names), (let_go, leave)) = (channel(), channel());
+    let limits = SinkLimits {
+        high: 8,
+        low: 4,
+        batch: 4,
+        delay: MS,
+        ..SinkLimits::default()
+    };
+    let exporter = Exporter::start(Names { to, leave }, limits).unwrap();
+    let live = LiveExport::start(stream, exporter, MS).unwrap();
+    (live, names, let_go)
+}
+
+#[test]
+fn spans_are_sent_while_the_recording_goes_on() {
+    let _alone = alone();
+    let (live, names, leave) = live(stream(1000));
+    drop(leave);
+    let request = span_scope("request");
+    for name in ["one", "two"] {
+        drop(span_scope(name));
+        assert_eq!(names.recv_timeout(MINUTE).as_deref(), Ok(name));
+    }
+    drop(request);
+    let (mut stream, exporter) = live.stop();
+    drop(span_scope("three"));
+    assert!(stream.complete(|root| root).is_none());
+    exporter.offer_all(&mut stream, MINUTE);
+    let report = exporter.finish(MINUTE);
+    assert_eq!((report.sent, report.dropped()), (5, 0));
+    let rest: Vec<String> = names.iter().collect();
+    assert_eq!(rest, ["request", "three", "root"]);
+}
+
+/// A sink that hangs: spans wait where they were recorded, and none is refused.
+#[test]
+fn what_a_slow_sink_has_no_room_for_waits() {
+    let _alone = alone();
+    let (live, names, leave) = live(stream(1000));
+    for _ in 0..200 {
+        drop(span_scope("waits"));
+    }
+    let (mut stream, exporter) = live.stop();
+    assert_eq!(exporter.report().refused, 0);
+    assert!(stream.complete(|root| root).is_none());
+    assert_eq!((stream.counts().events, stream.counts().dropped), (200, 0));
+    drop(leave);
+    exporter.offer_all(&mut stream, MINUTE);
+    let report = exporter.finish(MINUTE);
+    assert_eq!((report.sent, report.dropped()), (201, 0));
+    assert_eq!(names.iter().count(), 201);
+}
+
+/// Nobody says that it is over: what was handed on is flushed, and nothing hangs.
+#[test]
+fn a_live_export_that_is_dropped_flushes() {
+    let _alone = alone();
+    let (live, names, leave) = live(stream(1000));
+    drop(leave);
+    drop(span_scope("one"));
+    assert_eq!(names.recv_timeout(MINUTE).as_deref(), Ok("one"));
+    drop(live);
+    assert_eq!(names.iter().count(), 0);
+    assert_eq!(names.recv().ok(), None, "the sink is gone");
+    // And another recording may start.
+    drop(stream(10));
 }

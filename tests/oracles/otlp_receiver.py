@@ -32,13 +32,15 @@ class Log:
         self.out = out
         self.lock = threading.Lock()
 
-    def write(self, request, transport):
+    def write(self, request, transport, headers):
+        own = {k.lower(): v for k, v in headers if k.lower() == "authorization" or k.lower().startswith("x-")}
         with self.lock:
             for resource_spans in request.resource_spans:
                 resource = {a.key: plain(a.value) for a in resource_spans.resource.attributes}
                 for scope_spans in resource_spans.scope_spans:
                     for span in scope_spans.spans:
-                        self.out.write(json.dumps(line(span, scope_spans.scope, resource, transport)) + "\n")
+                        written = line(span, scope_spans.scope, resource, transport) | {"headers": own}
+                        self.out.write(json.dumps(written) + "\n")
             self.out.flush()
 
 
@@ -65,7 +67,7 @@ class Grpc(rpc.TraceServiceServicer):
         self.log = log
 
     def Export(self, request, context):
-        self.log.write(request, "grpc")
+        self.log.write(request, "grpc", context.invocation_metadata())
         return service.ExportTraceServiceResponse()
 
 
@@ -78,7 +80,7 @@ def http_handler(log):
             wanted = ("/v1/traces", "application/x-protobuf")
             ok = (self.path, self.headers["Content-Type"]) == wanted
             if ok:
-                log.write(service.ExportTraceServiceRequest.FromString(body), "http")
+                log.write(service.ExportTraceServiceRequest.FromString(body), "http", self.headers.items())
             answer = service.ExportTraceServiceResponse().SerializeToString() if ok else b""
             self.send_response(200 if ok else 404)
             self.send_header("Content-Type", wanted[1])

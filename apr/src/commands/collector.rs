@@ -1,25 +1,32 @@
-//! A run as spans, and the collector that they are sent to.
+//! A run as spans, and the collector that they are sent to while it goes on.
 
 use crate::jidoka::Diagnosis;
 use anyhow::{Context, Error, Result};
 use brick_runtime::contract::Violation;
-use brick_runtime::sink::otlp::{Endpoint, Otlp};
-use brick_runtime::sink::{ExportReport, Exporter, Limits};
+use brick_runtime::sink::otlp::{Endpoint, Otlp, Settings};
+use brick_runtime::sink::{ExportReport, Exporter, Limits, LiveExport};
 use brick_runtime::span::{
-    Attributes, LamportClock, RecordedSpans, Resource, SpanRecord, Status, TraceContext, keys,
+    Attributes, LamportClock, RecordedSpans, Resource, SpanRecord, SpanStream, Status,
+    StreamCounts, TraceContext, keys,
 };
-use brick_runtime::timeline::Timeline;
+use brick_runtime::timeline::{Recording, Timeline};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 /// What sending may take after the run, all in all.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked what has ended.
+const EVERY: Duration = Duration::from_millis(50);
+/// A batch that is not full waits for so long: together they are what a run that is killed loses.
+const DELAY: Duration = Duration::from_millis(200);
 
 /// `--otlp-endpoint`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CollectorArgs {
-    /// Send every call as a span to an OpenTelemetry collector when the run is over, for up to 5 s:
-    /// http://HOST:4317 (gRPC) or http://HOST:4318 (HTTP). TRACEPARENT, if set, names the caller
+    /// Send every call as a span to an OpenTelemetry collector, while the run goes on and for up to 5 s
+    /// after it: http://HOST:4317 (gRPC) or http://HOST:4318 (HTTP). TRACEPARENT, if set, names the caller;
+    /// OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, _TIMEOUT, OTEL_SERVICE_NAME and
+    /// OTEL_RESOURCE_ATTRIBUTES mean what OpenTelemetry says
     #[arg(long, value_name = "URL", value_parser = Endpoint::from_url)]
     otlp_endpoint: Option<Endpoint>,
 }
@@ -31,10 +38,25 @@ pub(super) struct Collector {
     exporter: Exporter,
 }
 
+/// Spans on their way to a collector.
+#[derive(Debug)]
+pub(super) struct Live {
+    endpoint: Endpoint,
+    export: LiveExport,
+}
+
+/// What is still to be sent when the run is over.
+#[derive(Debug)]
+pub(super) struct Rest {
+    endpoint: Endpoint,
+    exporter: Exporter,
+    stream: SpanStream,
+}
+
 impl CollectorArgs {
-    /// Whether spans are to be sent.
+    /// Whether spans are to be sent, as far as that can be read.
     pub(super) fn is_wanted(&self) -> bool {
-        self.otlp_endpoint.is_some()
+        matches!(Settings::from_env(self.otlp_endpoint.clone()), Ok(Some(_)))
     }
 
     /// Gets ready to send, if that is asked for, and `caller`, who started this process, would have it.
@@ -42,7 +64,7 @@ impl CollectorArgs {
     /// # Errors
     /// If the system gives no thread or socket queue.
     pub(super) fn start(&self, caller: Option<&TraceContext>) -> Result<Option<Collector>> {
-        let Some(endpoint) = &self.otlp_endpoint else {
+        let Some(settings) = Settings::from_env(self.otlp_endpoint.clone())? else {
             return Ok(None);
         };
         // As OpenTelemetry's default sampler decides: the caller's own spans are not there either.
@@ -53,44 +75,102 @@ impl CollectorArgs {
             )?;
             return Ok(None);
         }
+        let endpoint = settings.endpoint;
         let to = || format!("cannot send to {endpoint}");
-        let sink = Otlp::new(endpoint).with_context(to)?;
-        let exporter = Exporter::start(sink, Limits::default()).with_context(to)?;
-        let endpoint = endpoint.clone();
+        let sink = Otlp::with_headers(&endpoint, &settings.headers).with_context(to)?;
+        let limits = Limits {
+            delay: DELAY,
+            timeout: settings.timeout,
+            ..Limits::default()
+        };
+        let exporter = Exporter::start(sink, limits).with_context(to)?;
         Ok(Some(Collector { endpoint, exporter }))
     }
 }
 
 impl Collector {
-    /// Sends the spans, and says on standard error what became of them. A collector that is away
-    /// makes no run fail.
+    /// Sends what `recording` records from now on; `keep` it for others too.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(super) fn follow(
+        self,
+        recording: Recording,
+        subject: &Subject<'_>,
+        caller: Option<&TraceContext>,
+        keep: bool,
+    ) -> Result<Live> {
+        let Collector { endpoint, exporter } = self;
+        let stream = SpanStream::new(recording, subject.root(caller), LamportClock::new())
+            .with("token", subject.attributes());
+        let stream = if keep { stream.keeping() } else { stream };
+        let export = LiveExport::start(stream, exporter, EVERY)
+            .with_context(|| format!("cannot send to {endpoint}"))?;
+        Ok(Live { endpoint, export })
+    }
+}
+
+impl Live {
+    /// The run is over: what is left.
+    pub(super) fn stop(self) -> Rest {
+        let (mut stream, exporter) = self.export.stop();
+        stream.stop();
+        Rest {
+            endpoint: self.endpoint,
+            exporter,
+            stream,
+        }
+    }
+}
+
+impl Rest {
+    /// What there is to say of the run: the whole recording, if it was kept.
+    pub(super) fn complete(&mut self, generated: &Generated<'_>) -> Option<RecordedSpans> {
+        self.stream.complete(|root| generated.complete(root))
+    }
+
+    /// Adds spans of what the recording left out.
+    pub(super) fn add(&mut self, spans: Vec<SpanRecord>) {
+        self.stream.add(spans);
+    }
+
+    /// What was recorded.
+    pub(super) fn counts(&self) -> StreamCounts {
+        self.stream.counts()
+    }
+
+    /// Sends it, and says on standard error what became of all spans. A collector that is away makes no
+    /// run fail.
     ///
     /// # Errors
     /// If nobody can be told.
-    pub(super) fn send(self, spans: &RecordedSpans) -> io::Result<()> {
-        let Collector { endpoint, exporter } = self;
+    pub(super) fn send(mut self) -> io::Result<()> {
         let clock = Instant::now();
-        exporter.offer_all(spans.iter(), PATIENCE);
-        let report = exporter.finish(PATIENCE.saturating_sub(clock.elapsed()));
-        let took = clock.elapsed();
-        writeln!(io::stderr(), "{}", told(&endpoint, spans, &report, took))
+        let root = self.stream.root().clone();
+        let spans = self.stream.spans();
+        self.exporter.offer_all(&mut self.stream, PATIENCE);
+        let report = self
+            .exporter
+            .finish(PATIENCE.saturating_sub(clock.elapsed()));
+        let (took, endpoint) = (clock.elapsed(), &self.endpoint);
+        let told = told(endpoint, (&root, spans), &report, took);
+        writeln!(io::stderr(), "{told}")
     }
 }
 
 /// One line, or two where something went wrong.
 fn told(
     endpoint: &Endpoint,
-    spans: &RecordedSpans,
+    (root, spans): (&SpanRecord, usize),
     report: &ExportReport,
     took: Duration,
 ) -> String {
     let mut told = format!(
-        "spans: {} of {} sent to {endpoint}, {} dropped (measured), in {:.1} ms after the run; trace {}",
+        "spans: {} of {spans} sent to {endpoint}, {} dropped (measured), until {:.1} ms after the run; trace {}",
         report.sent,
-        spans.len(),
         report.dropped(),
         took.as_secs_f64() * 1e3,
-        spans.root().trace_id,
+        root.trace_id,
     );
     if let Some(error) = &report.last_error {
         told += &format!(
@@ -113,13 +193,39 @@ pub(super) fn caller() -> io::Result<Option<TraceContext>> {
     })
 }
 
-/// What a command generated, and with which model.
-#[derive(Debug)]
-pub(super) struct Generated<'a> {
+/// Which command runs, and with which model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
     /// `apr run`, ….
     pub(super) command: &'static str,
     /// The model.
     pub(super) model: &'a str,
+}
+
+impl Subject<'_> {
+    /// What all else is part of, as called by `caller`.
+    fn root(&self, caller: Option<&TraceContext>) -> SpanRecord {
+        let root = SpanRecord::root(self.command, 0, 0, Resource::detect("apr"));
+        let root = root.with(self.attributes());
+        match caller {
+            Some(caller) => root.in_context(caller),
+            None => root,
+        }
+    }
+
+    /// What is said of the request and of each token.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+            .and(keys::GEN_AI_OPERATION, "text_completion")
+            .and(keys::GEN_AI_MODEL, self.model.to_owned())
+    }
+}
+
+/// What a command generated.
+#[derive(Debug)]
+pub(super) struct Generated<'a> {
+    /// Who did.
+    pub(super) subject: Subject<'a>,
     /// Tokens that were read.
     pub(super) input_tokens: usize,
     /// Tokens that were generated.
@@ -152,7 +258,7 @@ impl Failed {
 impl Generated<'_> {
     /// What the run is called: the command, the model, and how it ended unless it ended well.
     pub(super) fn title(&self) -> String {
-        let title = format!("{} {}", self.command, self.model);
+        let title = format!("{} {}", self.subject.command, self.subject.model);
         match self.failed.and_then(|failed| failed.message.lines().next()) {
             Some(why) => format!("{title}, stopped: {why}"),
             None => title,
@@ -161,26 +267,25 @@ impl Generated<'_> {
 
     /// `timeline` as spans, as called by `caller`.
     pub(super) fn spans(&self, timeline: Timeline, caller: Option<&TraceContext>) -> RecordedSpans {
-        let model = Attributes::new()
-            .and(keys::GEN_AI_OPERATION, "text_completion")
-            .and(keys::GEN_AI_MODEL, self.model.to_owned());
-        let request = model
-            .clone()
-            .and(keys::GEN_AI_INPUT_TOKENS, self.input_tokens)
-            .and(keys::GEN_AI_OUTPUT_TOKENS, self.output_tokens);
-        let root = SpanRecord::root(self.command, 0, 0, Resource::detect("apr")).with(request);
-        let root = match self.failed {
+        let root = self.complete(self.subject.root(caller));
+        RecordedSpans::new(timeline, root, &LamportClock::new())
+            .with("token", self.subject.attributes())
+    }
+
+    /// The root with what is known of it when the run is over.
+    fn complete(&self, root: SpanRecord) -> SpanRecord {
+        let root = root.with(
+            Attributes::new()
+                .and(keys::GEN_AI_INPUT_TOKENS, self.input_tokens)
+                .and(keys::GEN_AI_OUTPUT_TOKENS, self.output_tokens),
+        );
+        match self.failed {
             Some(failed) => root
                 .status(Status::Error {
                     message: failed.message.clone().into(),
                 })
                 .with(Attributes::new().and_if(keys::BRICK_FAILED, failed.brick)),
             None => root,
-        };
-        let root = match caller {
-            Some(caller) => root.in_context(caller),
-            None => root,
-        };
-        RecordedSpans::new(timeline, root, &LamportClock::new()).with("token", model)
+        }
     }
 }

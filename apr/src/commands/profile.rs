@@ -1,6 +1,6 @@
 //! `apr profile`: where the time of a prompt and of each further token goes.
 
-use super::collector::{Failed, Generated};
+use super::collector::{Failed, Generated, Subject};
 use super::engine::{self, Engine, PromptArg, ThreadArgs};
 use super::escalate::{Escalated, Escalation};
 use super::escalate_human;
@@ -155,7 +155,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     engine::with(&args.model, &args.threads, |engine| {
         let machine = args.roofline.then(roofline::measure).transpose()?;
-        let recorder = args.record.start(args.by == By::Path)?;
+        let subject = Subject {
+            command: "apr profile",
+            model: engine.name,
+        };
+        let recorder = args.record.start(&subject, args.by == By::Path)?;
         let ids = engine.encode(&args.prompt.text)?;
         // The first token follows from the prompt alone; each measured one takes a forward pass.
         let longest = args.tokens.get().max(args.warmup).saturating_add(1);
@@ -171,8 +175,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut phases = phases.map_err(|error| engine.diagnose(error, session.fed()));
         let failed = phases.as_ref().err().map(Failed::of);
         let recorded = stopped.spans(&Generated {
-            command: "apr profile",
-            model: engine.name,
+            subject,
             input_tokens: run.input_tokens,
             output_tokens: run.output_tokens,
             failed: failed.as_ref(),
@@ -204,9 +207,9 @@ fn report(
 ) -> anyhow::Result<()> {
     if let Some(recorded) = &recorded {
         recorded.write()?;
-        if args.by == By::Path {
-            prefill.add_paths(recorded.timeline(), PREFILL);
-            decode.add_paths(recorded.timeline(), DECODE);
+        if let Some(timeline) = recorded.timeline().filter(|_| args.by == By::Path) {
+            prefill.add_paths(timeline, PREFILL);
+            decode.add_paths(timeline, DECODE);
         }
     }
     if let Some(ceilings) = machine.map(|machine| machine.all.ceilings()) {

@@ -1,13 +1,16 @@
 //! A timeline of what a command does, the files it is written to and the collector it is sent to.
 
-use super::collector::{self, Collector, CollectorArgs, Generated};
+use super::collector::{self, CollectorArgs, Generated, Live, Rest, Subject};
 use crate::export::{self, Export};
 use crate::terminal::one_line;
 use anyhow::{Context, Result};
 use brick_runtime::graph::Ceilings;
-use brick_runtime::span::{RecordedSpans, SpanRecord, TraceContext};
+use brick_runtime::span::{RecordedSpans, SpanRecord, StreamCounts, TraceContext};
 use brick_runtime::timeline::{Limits, Recording, Timeline};
 use std::io::{self, Write};
+
+/// Events that wait for a collector, at most: 40 MB. Those of a recording that is kept are all there.
+const WAITING: Limits = Limits { events: 250_000 };
 
 /// `--export` and `--otlp-endpoint`.
 #[derive(Debug, clap::Args)]
@@ -26,18 +29,32 @@ pub(super) struct RecordArgs {
 #[derive(Debug)]
 pub(super) struct Recorder<'a> {
     exports: &'a [Export],
-    recording: Option<Recording>,
-    collector: Option<Collector>,
+    source: Option<Source>,
     caller: Option<TraceContext>,
+}
+
+/// Where what is recorded goes.
+#[derive(Debug)]
+enum Source {
+    /// It stays where it is until the end.
+    Kept(Recording),
+    /// To a collector.
+    Live(Live),
 }
 
 /// A recording that has stopped.
 #[derive(Debug)]
 pub(super) struct Stopped<'a> {
     exports: &'a [Export],
-    timeline: Option<Timeline>,
-    collector: Option<Collector>,
+    source: Option<Ended>,
     caller: Option<TraceContext>,
+}
+
+/// What is left of a [`Source`].
+#[derive(Debug)]
+enum Ended {
+    Kept(Timeline),
+    Live(Box<Rest>),
 }
 
 /// What was recorded, and who is to have it.
@@ -45,26 +62,37 @@ pub(super) struct Stopped<'a> {
 pub(super) struct Recorded<'a> {
     exports: &'a [Export],
     title: String,
-    spans: RecordedSpans,
+    /// All of it, if anybody here needed it.
+    spans: Option<RecordedSpans>,
     ceilings: Option<Ceilings>,
-    collector: Option<Collector>,
+    /// What a collector is to have yet.
+    rest: Option<Box<Rest>>,
 }
 
 impl RecordArgs {
-    /// Checks the files and starts recording; also where nobody else wants it, if it is `needed`.
+    /// Checks the files and starts recording what `subject` does; also where nobody else wants it, if
+    /// it is `needed`.
     ///
     /// # Errors
     /// If a file can't be written, or nothing can be recorded.
-    pub(super) fn start(&self, needed: bool) -> Result<Recorder<'_>> {
+    pub(super) fn start(&self, subject: &Subject<'_>, needed: bool) -> Result<Recorder<'_>> {
         export::check(&self.exports)?;
         let caller = collector::caller()?;
         let collector = self.collector.start(caller.as_ref())?;
-        let wanted = needed || !self.exports.is_empty() || collector.is_some();
-        let recording = wanted.then(|| Recording::start(Limits::default()));
+        let keep = needed || !self.exports.is_empty();
+        let start = |limits| Recording::start(limits).context("cannot record the run");
+        let source = match (collector, keep) {
+            (None, false) => None,
+            (None, true) => Some(Source::Kept(start(Limits::default())?)),
+            (Some(collector), keep) => {
+                let recording = start(if keep { Limits::default() } else { WAITING })?;
+                let live = collector.follow(recording, subject, caller.as_ref(), keep)?;
+                Some(Source::Live(live))
+            }
+        };
         Ok(Recorder {
             exports: &self.exports,
-            recording: recording.transpose().context("cannot record the run")?,
-            collector,
+            source,
             caller,
         })
     }
@@ -82,8 +110,10 @@ impl<'a> Recorder<'a> {
     pub(super) fn stop(self) -> Stopped<'a> {
         Stopped {
             exports: self.exports,
-            timeline: self.recording.map(Recording::stop),
-            collector: self.collector,
+            source: self.source.map(|source| match source {
+                Source::Kept(recording) => Ended::Kept(recording.stop()),
+                Source::Live(live) => Ended::Live(Box::new(live.stop())),
+            }),
             caller: self.caller,
         }
     }
@@ -92,13 +122,19 @@ impl<'a> Recorder<'a> {
 impl<'a> Stopped<'a> {
     /// The spans of what was recorded, if anything was.
     pub(super) fn spans(self, generated: &Generated<'_>) -> Option<Recorded<'a>> {
-        let spans = generated.spans(self.timeline?, self.caller.as_ref());
+        let (spans, rest) = match self.source? {
+            Ended::Kept(timeline) => {
+                let spans = generated.spans(timeline, self.caller.as_ref());
+                (Some(spans), None)
+            }
+            Ended::Live(mut rest) => (rest.complete(generated), Some(rest)),
+        };
         Some(Recorded {
             exports: self.exports,
             title: generated.title(),
             spans,
             ceilings: None,
-            collector: self.collector,
+            rest,
         })
     }
 }
@@ -110,13 +146,28 @@ impl Recorded<'_> {
     }
 
     /// Adds spans of what the recording left out.
-    pub(super) fn add(&mut self, spans: impl IntoIterator<Item = SpanRecord>) {
-        self.spans.add(spans);
+    pub(super) fn add(&mut self, more: Vec<SpanRecord>) {
+        if let Some(rest) = &mut self.rest {
+            rest.add(more.clone());
+        }
+        if let Some(spans) = &mut self.spans {
+            spans.add(more);
+        }
     }
 
-    /// The timeline.
-    pub(super) fn timeline(&self) -> &Timeline {
-        self.spans.timeline()
+    /// The timeline, if it was needed here or goes to files.
+    pub(super) fn timeline(&self) -> Option<&Timeline> {
+        self.spans.as_ref().map(RecordedSpans::timeline)
+    }
+
+    fn counts(&self) -> Option<StreamCounts> {
+        let timeline = self.timeline().map(|timeline| StreamCounts {
+            events: timeline.events.len(),
+            threads: timeline.threads.len(),
+            dropped: timeline.dropped,
+            ns_per_event: timeline.ns_per_event.clone(),
+        });
+        timeline.or_else(|| self.rest.as_ref().map(|rest| rest.counts()))
     }
 
     /// Writes the files, and says on standard error what the recording cost and lacks.
@@ -124,30 +175,30 @@ impl Recorded<'_> {
     /// # Errors
     /// If a file can't be written.
     pub(super) fn write(&self) -> Result<()> {
-        export::write(self.exports, &self.spans, &self.title, self.ceilings)?;
-        let timeline = self.spans.timeline();
-        let mut err = io::stderr().lock();
+        if let Some(spans) = &self.spans {
+            export::write(self.exports, spans, &self.title, self.ceilings)?;
+        }
+        let Some(counts) = self.counts() else {
+            return Ok(());
+        };
         writeln!(
-            err,
+            io::stderr(),
             "recorded {} events on {} threads, {} dropped (measured); {:.0} ns a recorded call (measured), {:.1} ms in all (derived)",
-            timeline.events.len(),
-            timeline.threads.len(),
-            timeline.dropped,
-            timeline.ns_per_event,
-            timeline.ns_per_event.value().unwrap_or(f64::NAN) * timeline.events.len() as f64 / 1e6,
+            counts.events,
+            counts.threads,
+            counts.dropped,
+            counts.ns_per_event,
+            counts.ns_per_event.value().unwrap_or(f64::NAN) * counts.events as f64 / 1e6,
         )?;
         Ok(())
     }
 
-    /// Sends it to the collector, if there is one: the last thing that a command does.
+    /// Sends what a collector has not got yet, if there is one: the last thing that a command does.
     ///
     /// # Errors
     /// If nobody can be told what became of it.
     pub(super) fn send(self) -> Result<()> {
-        match self.collector {
-            Some(collector) => Ok(collector.send(&self.spans)?),
-            None => Ok(()),
-        }
+        self.rest.map_or(Ok(()), |rest| Ok(rest.send()?))
     }
 
     /// Writes the files and sends the rest, whether or not the files could be written.

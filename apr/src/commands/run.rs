@@ -1,6 +1,6 @@
 //! `apr run`: continues a prompt.
 
-use super::collector::{Failed, Generated};
+use super::collector::{Failed, Generated, Subject};
 use super::engine::{self, Engine, ThreadArgs};
 use super::record::{RecordArgs, Recorded, all_told};
 use super::sampling::SamplingArgs;
@@ -115,7 +115,11 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
     if k > n_vocab {
         bail!("--top-logits is {k}, the vocabulary has {n_vocab} tokens");
     }
-    let recorder = args.record.start(false)?;
+    let subject = Subject {
+        command: "apr run",
+        model: engine.name,
+    };
+    let recorder = args.record.start(&subject, false)?;
     let mut tracer = args.trace.start()?;
     let request = span_scope("request");
     let clock = Instant::now();
@@ -143,8 +147,7 @@ fn generate(args: &Args, engine: &Engine<'_>, sampler: Sampler) -> Result<()> {
     // What was seen of a run that failed is worth as much as the diagnosis.
     let failed = continued.as_ref().err().map(Failed::of);
     let recorded = stopped.spans(&Generated {
-        command: "apr run",
-        model: engine.name,
+        subject,
         input_tokens: ids.len(),
         output_tokens: generated_ids.len(),
         failed: failed.as_ref(),

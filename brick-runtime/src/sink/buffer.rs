@@ -61,6 +61,15 @@ impl<T> WatermarkedBuffer<T> {
         !self.shedding
     }
 
+    /// How many would be taken now, one after the other.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        match self.has_room() {
+            true => self.high - self.items.len(),
+            false => 0,
+        }
+    }
+
     /// Items in it.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -90,12 +99,14 @@ mod tests {
         let mut buffer = WatermarkedBuffer::new(4, 1);
         let taken: Vec<bool> = (0..6).map(|i| buffer.push(i).is_ok()).collect();
         assert_eq!(taken, [true, true, true, true, false, false]);
+        assert_eq!(buffer.room(), 0);
         assert_eq!(buffer.take(2), [0, 1]);
         assert_eq!(buffer.push(6), Err(6), "2 left, above the low mark");
         assert_eq!(buffer.take(1), [2]);
         assert_eq!(buffer.push(7), Ok(()), "1 left, at the low mark");
         assert_eq!(buffer.push(8), Ok(()));
         assert_eq!((buffer.len(), buffer.dropped()), (3, 3));
+        assert_eq!(buffer.room(), 1);
         assert_eq!(buffer.take(9), [3, 7, 8]);
         assert!(buffer.is_empty());
     }

@@ -156,6 +156,15 @@ impl Courier {
         self.closing.is_none() && self.buffer.has_room()
     }
 
+    /// How many of the spans that are offered at `now` may be: none while there is no room, any number
+    /// where waiting would not help.
+    pub(super) fn room(&self, now: Instant) -> usize {
+        if self.closing.is_some() || self.hopeless(now) {
+            return usize::MAX;
+        }
+        self.buffer.room()
+    }
+
     /// Whether spans are waiting for a sink that is not to be asked before `deadline`.
     pub(super) fn hopeless(&self, deadline: Instant) -> bool {
         matches!(self.breaker.state(), BreakerState::Open { until } if until >= deadline)

@@ -111,6 +111,29 @@ fn a_batch_goes_when_it_is_full_or_old() {
     );
 }
 
+/// Who has spans keeps them while there is no room; whoever waits for the dead gives them up.
+#[test]
+fn room_is_what_is_left_or_anything_where_waiting_is_vain() {
+    let mut world = World::new();
+    let room = |world: &World, at| world.courier.room(world.at(at));
+    assert_eq!(room(&world, 0), 8);
+    world.offer(3, 0);
+    assert_eq!(room(&world, 0), 5);
+    world.offer(5, 0);
+    assert_eq!(room(&world, 0), 0);
+    let batch = world.sent(0);
+    // Emptied to the low mark.
+    assert_eq!(room(&world, 0), 4);
+    world.outcome(batch, refused(), 0);
+    let batch = world.sent(50);
+    world.outcome(batch, refused(), 60);
+    // Left alone until 5060.
+    assert_eq!(room(&world, 5060), usize::MAX);
+    assert_eq!(room(&world, 5061), 4);
+    world.courier.close(world.at(9000));
+    assert_eq!(room(&world, 5061), usize::MAX);
+}
+
 /// Pauses 50 and (breaker open) 5000 ms; the third failure was the last attempt.
 #[test]
 fn a_dead_collector_costs_the_spans_and_nothing_else() {

@@ -67,6 +67,13 @@ impl Exporter {
         offered != Offered::Refused
     }
 
+    /// How many spans may be offered now. Any number where the sink is being left alone: it makes no
+    /// sense to keep them for it, and those that find no room are counted.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.shared.lock().courier.room(Instant::now())
+    }
+
     /// Gives all `spans`, and waits for room where there is none, up to `patience` in all: for the
     /// end of a program, not for where time is measured. What then still finds no room is counted as
     /// refused; where the sink is being left alone for longer than that, at once.

@@ -32,6 +32,8 @@
 //! assert_eq!(received.recv().as_deref(), Ok("load"));
 //! ```
 //!
+//! A [`LiveExport`] feeds one from a recording that goes on.
+//!
 //! Its parts are of use elsewhere: [`WatermarkedBuffer`], [`CircuitBreaker`], [`Backoff`]. None of them
 //! reads a clock: they are told what time it is.
 
@@ -40,6 +42,7 @@ mod breaker;
 mod buffer;
 mod courier;
 mod exporter;
+mod live;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 #[cfg(feature = "parquet")]
@@ -50,6 +53,7 @@ pub use breaker::{BreakerState, CircuitBreaker};
 pub use buffer::WatermarkedBuffer;
 pub use courier::{ExportReport, Limits};
 pub use exporter::Exporter;
+pub use live::LiveExport;
 
 use crate::span::SpanRecord;
 use std::fmt::{self, Display, Formatter};

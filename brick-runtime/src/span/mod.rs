@@ -40,4 +40,6 @@ pub use lamport::LamportClock;
 pub use record::{SpanKind, SpanRecord, Status};
 pub use recorded::RecordedSpans;
 pub use resource::Resource;
+#[cfg(feature = "otlp")]
+pub(crate) use resource::pairs;
 pub use stream::{SpanStream, StreamCounts};

@@ -80,8 +80,8 @@ fn arch() -> &'static str {
     }
 }
 
-/// `a=b,c=d`, where `=`, `,` and what is not printable are percent-encoded.
-fn pairs(list: &str) -> Option<Vec<(Cow<'static, str>, String)>> {
+/// The lists of OpenTelemetry's variables: `a=b,c=d`, where `=`, `,` and what is not printable are percent-encoded.
+pub(crate) fn pairs(list: &str) -> Option<Vec<(Cow<'static, str>, String)>> {
     let pair = |pair: &str| {
         let (key, value) = pair.split_once('=')?;
         let key = decoded(key.trim())?;

@@ -10,7 +10,7 @@ use crate::timeline::Recording;
 /// The spans of a [`Recording`], each when it has ended.
 ///
 /// [`advance`](SpanStream::advance) looks what has ended since, the iterator gives it away: by the time it
-/// ended, a child before its parent, the root at last, after [`stop`](SpanStream::stop). Whoever stays
+/// ended, a child before its parent, the root at last, when it is [complete](SpanStream::complete). Whoever stays
 /// away for good has missed what was recorded since it last looked, and no more.
 ///
 /// What is given away takes no memory any more, unless the recording is to be
@@ -29,7 +29,7 @@ use crate::timeline::Recording;
 ///     assert_eq!(stream.next().unwrap().name, "first");
 ///     assert_eq!(stream.next(), None); // yet
 ///     drop(span_scope("second"));
-///     stream.stop(|root| root);
+///     stream.complete(|root| root);
 ///     let rest: Vec<_> = stream.map(|span| span.name).collect();
 ///     assert_eq!(rest, ["second", "demo"]);
 /// }
@@ -88,7 +88,7 @@ impl SpanStream {
         }
     }
 
-    /// Keeps what is given away: [`stop`](SpanStream::stop) then has the whole recording.
+    /// Keeps what is given away: [`complete`](SpanStream::complete) then has the whole recording.
     #[must_use]
     pub fn keeping(self) -> SpanStream {
         #[cfg(feature = "visualization")]
@@ -123,14 +123,32 @@ impl SpanStream {
         live!(self.advance())
     }
 
-    /// Stops the recording; what is left can still be taken. `complete` adds to the root what is
-    /// known of it now: attributes, a status. The whole recording, if it was to be
-    /// [kept](SpanStream::keeping), with the ids that were given away. Asked again, it does nothing.
-    pub fn stop(
+    /// Stops the recording: what comes now is not part of it. What is left can still be taken, but for
+    /// the root, of which more may be found out.
+    pub fn stop(&mut self) {
+        live!(self.stop())
+    }
+
+    /// Stops the recording, if that has not been done, and completes the root with what is known of it
+    /// now: attributes, a status. The whole recording, if it was to be [kept](SpanStream::keeping),
+    /// with the ids that were given away. Asked again, it does nothing.
+    pub fn complete(
         &mut self,
         complete: impl FnOnce(SpanRecord) -> SpanRecord,
     ) -> Option<RecordedSpans> {
-        live!(self.stop(complete))
+        live!(self.complete(complete))
+    }
+
+    /// Adds spans of what the recording left out, such as escalated calls, as children of the root: they
+    /// are given away before it.
+    pub fn add(&mut self, spans: Vec<SpanRecord>) {
+        live!(self.add(spans))
+    }
+
+    /// How many spans there are, given away or not, with those that were added and the root.
+    #[must_use]
+    pub fn spans(&self) -> usize {
+        live!(self.spans())
     }
 
     /// The span that all are part of; its times and its attributes are complete when the recording has

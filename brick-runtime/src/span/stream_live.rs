@@ -1,6 +1,7 @@
 //! What a stream of spans is made of, where there are recordings.
 
 use super::attribute::Attributes;
+use super::context::TraceFlags;
 use super::describe::{Describer, Place};
 use super::id::SpanId;
 use super::lamport::LamportClock;
@@ -63,8 +64,10 @@ impl Ended {
 pub(super) struct Stream {
     /// Until it is stopped.
     live: Option<Live>,
+    /// From then on, until the root is complete.
+    stopped: Option<Stopped>,
     root: SpanRecord,
-    /// The root has not been given away.
+    /// The root is complete, and has not been given away.
     root_is_due: bool,
     clock: LamportClock,
     ids: Ids,
@@ -77,6 +80,9 @@ pub(super) struct Stream {
     late: Vec<Ended>,
     /// To be given away.
     ready: VecDeque<Ended>,
+    /// Of what was not recorded, to be given away too; and how many these were.
+    added: VecDeque<SpanRecord>,
+    added_spans: usize,
     /// Everything that was ready, if it is to be kept.
     kept: Option<Vec<Ended>>,
     /// The tick at which the recording stopped.
@@ -94,7 +100,8 @@ impl Stream {
                 end_unix_ns: anchor.unix_ns,
                 ..root
             },
-            root_is_due: true,
+            stopped: None,
+            root_is_due: false,
             clock,
             ids: Ids {
                 keys: RandomState::new(),
@@ -105,6 +112,8 @@ impl Stream {
             threads: HashMap::new(),
             late: Vec::new(),
             ready: VecDeque::new(),
+            added: VecDeque::new(),
+            added_spans: 0,
             kept: None,
             stop: anchor.tick,
             counts: StreamCounts {
@@ -125,6 +134,17 @@ impl Stream {
     pub(super) fn with(mut self, name: &'static str, attributes: Attributes) -> Stream {
         self.describer.add(name, attributes);
         self
+    }
+
+    pub(super) fn add(&mut self, spans: Vec<SpanRecord>) {
+        let root = self.root.context(TraceFlags::SAMPLED);
+        self.added_spans += spans.len();
+        let spans = spans.into_iter().map(|span| span.in_context(&root));
+        self.added.extend(spans);
+    }
+
+    pub(super) fn spans(&self) -> usize {
+        self.counts.events + self.added_spans + 1
     }
 
     pub(super) fn root(&self) -> &SpanRecord {
@@ -175,14 +195,23 @@ impl Stream {
         self.ready.extend(ended);
     }
 
-    pub(super) fn stop(
+    pub(super) fn stop(&mut self) {
+        if let Some(live) = self.live.take() {
+            let mut stopped = live.close();
+            self.stop = stopped.stop;
+            self.take_rest(&mut stopped);
+            self.counts.dropped = stopped.dropped();
+            self.stopped = Some(stopped);
+        }
+    }
+
+    pub(super) fn complete(
         &mut self,
         complete: impl FnOnce(SpanRecord) -> SpanRecord,
     ) -> Option<RecordedSpans> {
-        let mut stopped = self.live.take()?.close();
-        self.stop = stopped.stop;
-        self.take_rest(&mut stopped);
-        self.counts.dropped = stopped.dropped();
+        self.stop();
+        let stopped = self.stopped.take()?;
+        self.root_is_due = true;
         let start = self.describer.start_unix_ns;
         let root = complete(self.root.clone());
         self.root = SpanRecord {
@@ -241,8 +270,11 @@ impl Stream {
 
     pub(super) fn next(&mut self) -> Option<SpanRecord> {
         let Some(ended) = self.ready.pop_front() else {
-            let over = self.live.is_none() && std::mem::take(&mut self.root_is_due);
-            return over.then(|| self.root.clone());
+            if let Some(added) = self.added.pop_front() {
+                return Some(added);
+            }
+            let due = std::mem::take(&mut self.root_is_due);
+            return due.then(|| self.root.clone());
         };
         if let (Some(live), None) = (&self.live, &self.kept) {
             live.room().give_back(1);

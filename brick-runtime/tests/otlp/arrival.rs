@@ -2,7 +2,7 @@
 
 use crate::{MINUTE, exporter, oracles};
 use brick_runtime::sink::Limits;
-use brick_runtime::sink::otlp::Protocol;
+use brick_runtime::sink::otlp::{Headers, Protocol};
 use brick_runtime::span::{Attributes, Resource, SpanKind, SpanRecord, Status, Value};
 use serde_json::{Value as Json, json};
 use std::collections::{HashMap, HashSet};
@@ -111,6 +111,7 @@ fn expected(span: &SpanRecord, transport: &str) -> Json {
         "attributes": attributes,
         "scope": "brick-runtime",
         "resource": values(&span.resource.attributes),
+        "headers": { "authorization": "Bearer a,b=", "x-team": "kernels" },
     })
 }
 
@@ -133,7 +134,8 @@ fn every_field_of_every_span_as_opentelemetry_decodes_it() {
         (Protocol::Http, "http", ports[1]),
     ] {
         let spans = trace();
-        let exporter = exporter(port, protocol, Limits::default());
+        let headers = Headers::parse("Authorization=Bearer%20a%2Cb%3D,x-team=kernels").unwrap();
+        let exporter = exporter(port, protocol, &headers, Limits::default());
         exporter.offer_all(spans.clone(), MINUTE);
         let report = exporter.finish(MINUTE);
         assert_eq!(
@@ -251,7 +253,7 @@ fn through_rotel(agent: &Path, protocol: Protocol, spans: Vec<SpanRecord>) -> St
         std::thread::yield_now();
     }
     let mut missing: HashSet<String> = spans.iter().map(|span| span.span_id.to_string()).collect();
-    let exporter = exporter(port, protocol, Limits::default());
+    let exporter = exporter(port, protocol, &Headers::new(), Limits::default());
     let sent = spans.len() as u64;
     exporter.offer_all(spans, MINUTE);
     let report = exporter.finish(MINUTE);

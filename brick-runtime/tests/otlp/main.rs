@@ -10,7 +10,7 @@ mod arrival;
 mod escalated;
 mod refusal;
 
-use brick_runtime::sink::otlp::{Endpoint, Otlp, Protocol};
+use brick_runtime::sink::otlp::{Endpoint, Headers, Otlp, Protocol};
 use brick_runtime::sink::{Exporter, Limits};
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// An exporter to `127.0.0.1:port`.
-fn exporter(port: u16, protocol: Protocol, limits: Limits) -> Exporter {
+fn exporter(port: u16, protocol: Protocol, headers: &Headers, limits: Limits) -> Exporter {
     let url = format!("http://127.0.0.1:{port}");
     let endpoint = Endpoint::new(&url, Some(protocol)).unwrap();
-    Exporter::start(Otlp::new(&endpoint).unwrap(), limits).unwrap()
+    Exporter::start(Otlp::with_headers(&endpoint, headers).unwrap(), limits).unwrap()
 }

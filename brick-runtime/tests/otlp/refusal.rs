@@ -2,7 +2,7 @@
 //! say what became of the spans.
 
 use crate::{MINUTE, exporter};
-use brick_runtime::sink::otlp::{Endpoint, Otlp, Protocol};
+use brick_runtime::sink::otlp::{Endpoint, Headers, Otlp, Protocol};
 use brick_runtime::sink::{Backoff, ExportReport, Exporter, Limits};
 use brick_runtime::span::{Resource, SpanRecord};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -59,7 +59,7 @@ fn nobody_listens() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let report = thousand(exporter(port, protocol, HASTY));
+        let report = thousand(exporter(port, protocol, &Headers::new(), HASTY));
         let error = report.last_error.unwrap();
         assert!(
             error.to_lowercase().contains("refused"),
@@ -80,7 +80,7 @@ fn nobody_answers() {
         // The kernel completes the connection; nobody ever reads it.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let report = thousand(exporter(port, protocol, HASTY));
+        let report = thousand(exporter(port, protocol, &Headers::new(), HASTY));
         let error = report.last_error.unwrap();
         let told = ["no answer within", "timeout"]
             .iter()
@@ -114,7 +114,7 @@ fn it_hangs_up() {
             let mut first = [0; 4];
             stream.read_exact(&mut first).is_ok() && &first != b"END!"
         });
-        let report = thousand(exporter(port, protocol, HASTY));
+        let report = thousand(exporter(port, protocol, &Headers::new(), HASTY));
         assert_eq!(report.opened, 1, "{protocol:?}: {report:?}");
         stop(port, thread);
     }

@@ -1,5 +1,6 @@
 //! Where a collector listens, and what it speaks.
 
+use super::settings::protocol;
 use std::env;
 use std::fmt::{self, Display, Formatter};
 use ureq::http::Uri;
@@ -113,18 +114,7 @@ impl Endpoint {
     /// # Errors
     /// A text that is no URL, another scheme than `http`, an unknown protocol in the environment.
     pub fn from_url(url: &str) -> Result<Endpoint, EndpointError> {
-        let variables = [
-            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-            "OTEL_EXPORTER_OTLP_PROTOCOL",
-        ];
-        let set = |variable| env::var(variable).ok().filter(|value| !value.is_empty());
-        let protocol = match variables.into_iter().find_map(set).as_deref() {
-            None => None,
-            Some("grpc") => Some(Protocol::Grpc),
-            Some("http/protobuf") => Some(Protocol::Http),
-            Some(name) => return Err(EndpointError::Protocol { name: name.into() }),
-        };
-        Endpoint::new(url, protocol)
+        Endpoint::new(url, protocol(&|variable| env::var(variable).ok())?)
     }
 
     /// The collector at `url`, which speaks `protocol`; `None` goes by the URL, as
@@ -135,6 +125,26 @@ impl Endpoint {
     /// # Errors
     /// A text that is no URL, another scheme than `http`, a path with gRPC.
     pub fn new(url: &str, protocol: Option<Protocol>) -> Result<Endpoint, EndpointError> {
+        Endpoint::parse(url, protocol, |path| {
+            let path = path.trim_end_matches('/');
+            match path.ends_with(TRACES) {
+                true => path.into(),
+                false => format!("{path}{TRACES}"),
+            }
+        })
+    }
+
+    /// As [`new`](Endpoint::new), but for HTTP with the path that is given, and no other.
+    pub(super) fn whole(url: &str, protocol: Option<Protocol>) -> Result<Endpoint, EndpointError> {
+        Endpoint::parse(url, protocol, str::to_owned)
+    }
+
+    /// `traces` makes of the path that of traces, for HTTP.
+    fn parse(
+        url: &str,
+        protocol: Option<Protocol>,
+        traces: impl FnOnce(&str) -> String,
+    ) -> Result<Endpoint, EndpointError> {
         let wrong = |why: String| EndpointError::Url {
             url: url.into(),
             why,
@@ -161,18 +171,17 @@ impl Endpoint {
         if uri.query().is_some() {
             return Err(wrong("a query has no meaning here".into()));
         }
-        let path = uri.path().trim_end_matches('/');
-        let protocol = protocol.unwrap_or(match (uri.port_u16(), path) {
+        let bare = uri.path().trim_end_matches('/').is_empty();
+        let protocol = protocol.unwrap_or(match (uri.port_u16(), bare) {
             (Some(4318), _) => Protocol::Http,
-            (_, "") => Protocol::Grpc,
+            (_, true) => Protocol::Grpc,
             _ => Protocol::Http,
         });
         let port = uri.port_u16().unwrap_or(protocol.port());
         let path = match protocol {
-            Protocol::Grpc if path.is_empty() => String::new(),
+            Protocol::Grpc if bare => String::new(),
             Protocol::Grpc => return Err(EndpointError::Path { url: url.into() }),
-            Protocol::Http if path.ends_with(TRACES) => path.into(),
-            Protocol::Http => format!("{path}{TRACES}"),
+            Protocol::Http => traces(uri.path()),
         };
         Ok(Endpoint {
             protocol,

@@ -1,6 +1,7 @@
 //! OTLP by gRPC: one unary call per batch.
 
 use super::endpoint::Endpoint;
+use super::headers::Headers;
 use super::wire::{EXPORT, ExportTraceServiceRequest, ExportTraceServiceResponse};
 use crate::sink::SinkError;
 use prost::Message;
@@ -9,8 +10,9 @@ use std::io;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tonic::client;
+use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Extensions, Request, Status};
 use tonic_prost::ProstCodec;
 use ureq::http::uri::PathAndQuery;
 
@@ -19,11 +21,12 @@ use ureq::http::uri::PathAndQuery;
 pub(super) struct Grpc {
     runtime: Runtime,
     channel: Channel,
+    headers: MetadataMap,
     url: String,
 }
 
 impl Grpc {
-    pub(super) fn new(endpoint: &Endpoint) -> io::Result<Grpc> {
+    pub(super) fn new(endpoint: &Endpoint, headers: &Headers) -> io::Result<Grpc> {
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -37,6 +40,7 @@ impl Grpc {
         Ok(Grpc {
             runtime,
             channel,
+            headers: headers.grpc(),
             url,
         })
     }
@@ -51,9 +55,9 @@ impl Grpc {
             let unavailable = |error| Status::from_error(Box::new(error));
             client.ready().await.map_err(unavailable)?;
             let path = PathAndQuery::from_static(EXPORT);
-            client
-                .unary(Request::new(request), path, ProstCodec::default())
-                .await
+            let headers = self.headers.clone();
+            let request = Request::from_parts(headers, Extensions::new(), request);
+            client.unary(request, path, ProstCodec::default()).await
         };
         let answer = self
             .runtime

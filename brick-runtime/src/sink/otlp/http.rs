@@ -1,11 +1,12 @@
 //! OTLP by HTTP: one POST of protobuf per batch.
 
 use super::endpoint::Endpoint;
+use super::headers::Headers;
 use super::wire::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use crate::sink::SinkError;
 use prost::Message;
 use std::time::Duration;
-use ureq::http::Response;
+use ureq::http::{HeaderMap, Response};
 use ureq::{Agent, Body};
 
 /// An answer is a few bytes. Whoever sends more is no collector.
@@ -14,11 +15,12 @@ const LONGEST_ANSWER: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Http {
     agent: Agent,
+    headers: HeaderMap,
     url: String,
 }
 
 impl Http {
-    pub(super) fn new(endpoint: &Endpoint) -> Http {
+    pub(super) fn new(endpoint: &Endpoint, headers: &Headers) -> Http {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             // A POST is not to be turned into a GET of something else.
@@ -27,6 +29,7 @@ impl Http {
             .build();
         Http {
             agent: config.new_agent(),
+            headers: headers.http(),
             url: endpoint.url().into(),
         }
     }
@@ -37,9 +40,11 @@ impl Http {
         timeout: Duration,
     ) -> Result<ExportTraceServiceResponse, SinkError> {
         let told = |error: ureq::Error| SinkError::retry(format!("{}: {error}", self.url));
-        let request = self
-            .agent
-            .post(&self.url)
+        let mut post = self.agent.post(&self.url);
+        for (name, value) in &self.headers {
+            post = post.header(name, value);
+        }
+        let request = post
             .header("content-type", "application/x-protobuf")
             .config()
             .timeout_global(Some(timeout))

@@ -6,11 +6,15 @@
 
 mod endpoint;
 mod grpc;
+mod headers;
 mod http;
 mod message;
+mod settings;
 mod wire;
 
 pub use endpoint::{Endpoint, EndpointError, Protocol};
+pub use headers::{Headers, HeadersError};
+pub use settings::{Settings, SettingsError};
 
 use self::grpc::Grpc;
 use self::http::Http;
@@ -37,9 +41,17 @@ impl Otlp {
     /// # Errors
     /// Where the system gives no event queue to wait on.
     pub fn new(endpoint: &Endpoint) -> io::Result<Otlp> {
+        Otlp::with_headers(endpoint, &Headers::new())
+    }
+
+    /// As [`new`](Otlp::new); every request has these headers.
+    ///
+    /// # Errors
+    /// As [`new`](Otlp::new).
+    pub fn with_headers(endpoint: &Endpoint, headers: &Headers) -> io::Result<Otlp> {
         let transport = match endpoint.protocol() {
-            Protocol::Grpc => Transport::Grpc(Grpc::new(endpoint)?),
-            Protocol::Http => Transport::Http(Http::new(endpoint)),
+            Protocol::Grpc => Transport::Grpc(Grpc::new(endpoint, headers)?),
+            Protocol::Http => Transport::Http(Http::new(endpoint, headers)),
         };
         Ok(Otlp { transport })
     }
