@@ -130,7 +130,10 @@ fn a_stuck_sink_holds_nobody_back() {
         .count();
     assert_eq!(taken, 64);
     exporter.offer_all([span(&resource)], Duration::from_millis(5));
-    let report = exporter.finish(Duration::from_millis(20));
+    // From a thread: without a deadline this would hang, and not fail.
+    let (told, report) = channel();
+    std::thread::spawn(move || told.send(exporter.finish(Duration::from_millis(20))));
+    let report = report.recv_timeout(MINUTE).expect("it waits for the sink");
     assert_eq!((report.sent, report.refused, report.left), (0, 937, 80));
     assert_eq!(report.dropped(), 16 + 1000 + 1);
     drop(ends.leave);
