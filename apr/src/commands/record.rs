@@ -9,7 +9,7 @@ use brick_runtime::span::{RecordedSpans, SpanRecord, StreamCounts, TraceContext}
 use brick_runtime::timeline::{Limits, Recording, Timeline};
 use std::io::{self, Write};
 
-/// Events that wait for a collector, at most: 40 MB. Those of a recording that is kept are all there.
+/// Events that wait for a collector, at most: 55 MB. Those of a recording that is kept are all there.
 const WAITING: Limits = Limits { events: 250_000 };
 
 /// `--export` and `--otlp-endpoint`.

@@ -70,7 +70,7 @@ impl LiveExport {
     pub fn stop(mut self) -> (SpanStream, Exporter) {
         match self.join() {
             Some(parts) => parts,
-            None => unreachable!("joined by its last owner only"),
+            None => unreachable!("only this and the drop take the thread"),
         }
     }
 

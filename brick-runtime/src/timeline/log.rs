@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::{EventKind, Failure, Outcome, Thread, Work};
 use crate::registry::BrickInfo;
 
-/// Events that a thread sets memory aside for at a time: 40 KB, which the heap has again when they are
+/// Events that a thread sets memory aside for at a time: some 60 KB, which the heap has again when they are
 /// taken away, where more would be mapped and unmapped.
 const CHUNK: usize = if cfg!(miri) { 16 } else { 256 };
 

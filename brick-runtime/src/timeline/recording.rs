@@ -63,13 +63,13 @@ impl Recording {
 /// How much a [`Recording`] may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Events of all threads together, of about 150 bytes each. What begins after that is counted
+    /// Events of all threads together, of some 220 bytes each. What begins after that is counted
     /// as dropped.
     pub events: usize,
 }
 
 impl Default for Limits {
-    /// A million events: up to 150 MB.
+    /// A million events: up to 220 MB.
     fn default() -> Limits {
         Limits { events: 1_000_000 }
     }

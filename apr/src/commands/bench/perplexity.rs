@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::running::Running;
+use crate::commands::collector::Subject;
 use crate::commands::engine::{self, Engine};
 use crate::progress::Progress;
 use crate::terminal::one_line;
@@ -37,10 +38,14 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
         let ctx = args.ctx.map_or(DEFAULT_CTX, usize::from);
         let chunks = args.chunks.map_or(usize::MAX, usize::from);
         let text = Text::new(engine, &name, &bytes, ctx)?;
-        let recorder = args.record.start(false)?;
+        let subject = Subject {
+            command: "apr bench --perplexity",
+            model: engine.name,
+        };
+        let recorder = args.record.start(&subject, false)?;
         let mut running = Running::new(engine);
         let ran = engine::pool(threads)?.install(|| text.score(&mut running, chunks));
-        running.end("apr bench --perplexity", recorder, ran, |report| {
+        running.end(subject, recorder, ran, |report| {
             report.print(args.json, engine)
         })
     })

@@ -1,6 +1,6 @@
 //! A benchmark under way, and how it ends.
 
-use crate::commands::collector::{Failed, Generated};
+use crate::commands::collector::{Failed, Generated, Subject};
 use crate::commands::engine::{self, Engine};
 use crate::commands::record::{Recorded, Recorder, all_told};
 use crate::model::Session;
@@ -59,7 +59,7 @@ impl<'e, 'a> Running<'e, 'a> {
     /// The failure, or what could not be printed or written.
     pub(super) fn end<R>(
         self,
-        command: &'static str,
+        subject: Subject<'_>,
         recorder: Recorder<'_>,
         ran: Result<R>,
         print: impl FnOnce(R) -> io::Result<()>,
@@ -68,8 +68,7 @@ impl<'e, 'a> Running<'e, 'a> {
         let ran = ran.map_err(|error| self.engine.diagnose(error, &self.failed));
         let failed = ran.as_ref().err().map(Failed::of);
         let recorded = stopped.spans(&Generated {
-            command,
-            model: self.engine.name,
+            subject,
             input_tokens: self.fed.input,
             output_tokens: self.fed.output,
             failed: failed.as_ref(),

@@ -4,6 +4,7 @@ use super::Args;
 use super::report::{Kind, Report, Test};
 use super::running::{Fed, Running};
 use super::spread::Spread;
+use crate::commands::collector::Subject;
 use crate::commands::engine::{self, Engine};
 use crate::model::{ModelError, Session};
 use crate::model_file::ModelArg;
@@ -27,10 +28,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     engine::open(&args.model, |engine| {
         let sizes = Sizes::new(args, engine)?;
-        let recorder = args.record.start(false)?;
+        let subject = Subject {
+            command: "apr bench",
+            model: engine.name,
+        };
+        let recorder = args.record.start(&subject, false)?;
         let mut running = Running::new(engine);
         let ran = measure(args, &mut running, &sizes);
-        running.end("apr bench", recorder, ran, |report| {
+        running.end(subject, recorder, ran, |report| {
             report.print(args.json, engine)
         })
     })
