@@ -1,8 +1,9 @@
 //! Throughput of the kernels at the shapes of a 270M model: `cargo bench -p brick-kernels`.
 //!
-//! `gemv` prints bytes of weights a second, the rest floating-point operations ("elements") a
-//! second. On all cores unless `RAYON_NUM_THREADS` says otherwise. What this machine can do at most
-//! comes first, in the same units.
+//! `gemv` and `lm_head` print bytes of weights a second, the rest floating-point operations
+//! ("elements") a second; `f32` and `rounded` are the two ways of taking activations. On all cores
+//! unless `RAYON_NUM_THREADS` says otherwise; `BRICK_KERNELS` forces an instruction set. What this
+//! machine can do at most comes first, in the same units.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -11,7 +12,8 @@ use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::ceilings::{MachineCeilings, Plan};
 use brick_kernels::gemm::{gemm, gemv};
 use brick_kernels::kv_cache::{KvCache, kv_cache_write};
-use brick_kernels::quant::{Format, Matrix};
+use brick_kernels::lm_head::lm_head;
+use brick_kernels::quant::{ActivationFormat, Activations, Format, Matrix};
 use brick_kernels::rms_norm::rms_norm;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -45,6 +47,14 @@ fn print_ceilings(_: &mut Criterion) {
     }
 }
 
+/// Both ways of taking activations; what a format without blocks has.
+fn ways(format: Format) -> &'static [(&'static str, Activations)] {
+    match ActivationFormat::for_weights(format) {
+        Some(_) => &[("f32", Activations::F32), ("rounded", Activations::Rounded)],
+        None => &[("f32", Activations::F32)],
+    }
+}
+
 /// Decode: each weight is read once.
 fn bench_gemv(c: &mut Criterion) {
     let (rows, cols) = (4096, 2048);
@@ -54,24 +64,55 @@ fn bench_gemv(c: &mut Criterion) {
         let w = Matrix::new(format, rows, cols, &bytes).expect("a valid matrix");
         let (x, mut y) = (activations(cols), vec![0.0; rows]);
         group.throughput(Throughput::Bytes(bytes.len() as u64));
-        group.bench_function(BenchmarkId::from_parameter(format), |b| {
-            b.iter(|| gemv(&w, black_box(&x), &mut y));
+        for &(name, way) in ways(format) {
+            let w = w.with_activations(way);
+            group.bench_function(BenchmarkId::new(name, format), |b| {
+                b.iter(|| gemv(&w, black_box(&x), &mut y));
+            });
+        }
+    }
+}
+
+/// The largest matrix of a small model, which no cache holds.
+fn bench_lm_head(c: &mut Criterion) {
+    let (rows, cols) = (262_144, 640);
+    let bytes = weights(Format::Q8_0, rows, cols);
+    let w = Matrix::new(Format::Q8_0, rows, cols, &bytes).expect("a valid matrix");
+    let (x, mut y) = (activations(cols), vec![0.0; rows]);
+    let mut group = c.benchmark_group("lm_head_262144x640");
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    group.sample_size(20);
+    for &(name, way) in ways(Format::Q8_0) {
+        let w = w.with_activations(way);
+        group.bench_function(BenchmarkId::new(name, Format::Q8_0), |b| {
+            b.iter(|| lm_head(&w, black_box(&x), 1, &mut y));
         });
     }
 }
 
 /// Prefill: each weight is used for every token.
 fn bench_gemm(c: &mut Criterion) {
-    let (rows, cols, tokens) = (2048, 640, 512);
-    let mut group = c.benchmark_group("gemm_2048x640_x512");
-    for format in [Format::F32, Format::Q5_0, Format::Q8_0] {
+    let tokens = 512;
+    let mut group = c.benchmark_group("gemm_x512");
+    for (format, rows, cols) in [
+        (Format::F32, 2048, 640),
+        (Format::Q4_1, 2048, 640),
+        (Format::Q5_0, 2048, 640),
+        (Format::Q8_0, 2048, 640),
+        (Format::Q4K, 640, 1024),
+        (Format::Q6K, 640, 2048),
+    ] {
         let bytes = weights(format, rows, cols);
         let w = Matrix::new(format, rows, cols, &bytes).expect("a valid matrix");
         let (x, mut y) = (activations(tokens * cols), vec![0.0; tokens * rows]);
         group.throughput(Throughput::Elements((2 * rows * cols * tokens) as u64));
-        group.bench_function(BenchmarkId::from_parameter(format), |b| {
-            b.iter(|| gemm(&w, black_box(&x), tokens, &mut y));
-        });
+        for &(name, way) in ways(format) {
+            let w = w.with_activations(way);
+            let shape = format!("{format}_{rows}x{cols}");
+            group.bench_function(BenchmarkId::new(name, shape), |b| {
+                b.iter(|| gemm(&w, black_box(&x), tokens, &mut y));
+            });
+        }
     }
 }
 
@@ -131,6 +172,7 @@ criterion_group!(
     kernels,
     print_ceilings,
     bench_gemv,
+    bench_lm_head,
     bench_gemm,
     bench_attention,
     bench_rms_norm

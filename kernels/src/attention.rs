@@ -126,7 +126,7 @@ pub fn attention(
         1 => (1, 1, unit),
         _ => (TOKENS, n_kv_heads, TOKENS * n_kv_heads * unit),
     };
-    let isa = Isa::detect();
+    let isa = Isa::choose()?;
     let run = |(i, (q, out)): (usize, (&[f32], &mut [f32]))| {
         let (first_token, first_head) = match n_tokens {
             1 => (0, i),

@@ -101,4 +101,14 @@ pub enum KernelError {
         /// That value: NaN or an infinity.
         value: f32,
     },
+    /// An environment variable asks for what there is not.
+    #[error("{variable} is {value}: {why}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
 }

@@ -7,7 +7,7 @@ use brick_runtime::brick;
 
 use crate::KernelError;
 use crate::check::Check;
-use crate::linear::{check_shapes, project, store};
+use crate::linear::{Input, check_shapes, project, store};
 use crate::quant::Matrix;
 
 /// Matrix times vector: `y[r] = W[r, :] · x`, with `x` `[w.cols()]` and `y` `[w.rows()]`.
@@ -26,7 +26,7 @@ use crate::quant::Matrix;
 )]
 pub fn gemv(w: &Matrix<'_>, x: &[f32], y: &mut [f32]) -> Result<(), KernelError> {
     check_shapes(Check("gemv"), w, ("x.len()", x), 1, ("y.len()", y))?;
-    project([w], x, 1, y, store);
+    project([w], &Input::new(x, 1, &[w])?, y, store);
     Ok(())
 }
 
@@ -48,6 +48,6 @@ pub fn gemv(w: &Matrix<'_>, x: &[f32], y: &mut [f32]) -> Result<(), KernelError>
 )]
 pub fn gemm(w: &Matrix<'_>, x: &[f32], n_tokens: usize, y: &mut [f32]) -> Result<(), KernelError> {
     check_shapes(Check("gemm"), w, ("x.len()", x), n_tokens, ("y.len()", y))?;
-    project([w], x, n_tokens, y, store);
+    project([w], &Input::new(x, n_tokens, &[w])?, y, store);
     Ok(())
 }

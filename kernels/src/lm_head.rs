@@ -4,7 +4,7 @@ use brick_runtime::brick;
 
 use crate::KernelError;
 use crate::check::Check;
-use crate::linear::{check_shapes, project, store};
+use crate::linear::{Input, check_shapes, project, store};
 use crate::quant::Matrix;
 
 /// `logits[t] = W x[t]`, with `x` `[n_tokens, n_embd]` and `logits` `[n_tokens, n_vocab]`.
@@ -30,7 +30,7 @@ pub fn lm_head(
 ) -> Result<(), KernelError> {
     let check = Check("lm_head");
     check_shapes(check, w, ("x.len()", x), n_tokens, ("logits.len()", logits))?;
-    project([w], x, n_tokens, logits, store);
+    project([w], &Input::new(x, n_tokens, &[w])?, logits, store);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::KernelError;
 use crate::activation::Activation;
 use crate::arch::Isa;
 use crate::check::Check;
-use crate::linear::{check_shapes, project, store};
+use crate::linear::{Input, check_shapes, project, store};
 use crate::parallel::outputs_per_task;
 use crate::quant::Matrix;
 
@@ -76,24 +76,25 @@ pub fn qkv_projection(
     for (name, bias, rows) in biases {
         check.equal(name, bias.map_or(rows, <[f32]>::len), rows)?;
     }
+    let x = Input::new(x, n_tokens, &[&w.q, &w.k, &w.v])?;
     let n_outputs = w.outputs();
     if outputs_per_task(n_outputs, (2 * w.q.cols()).saturating_mul(n_tokens)) >= n_outputs {
-        project_with_bias(&w.q, w.q_bias, x, n_tokens, q);
-        project_with_bias(&w.k, w.k_bias, x, n_tokens, k);
-        project_with_bias(&w.v, w.v_bias, x, n_tokens, v);
+        project_with_bias(&w.q, w.q_bias, &x, q);
+        project_with_bias(&w.k, w.k_bias, &x, k);
+        project_with_bias(&w.v, w.v_bias, &x, v);
         return Ok(());
     }
     let work = handover();
     rayon::join(
-        || project_with_bias(&w.q, w.q_bias, x, n_tokens, q),
+        || project_with_bias(&w.q, w.q_bias, &x, q),
         || {
             let _task = work.task("keys and values");
             let work = handover();
             rayon::join(
-                || project_with_bias(&w.k, w.k_bias, x, n_tokens, k),
+                || project_with_bias(&w.k, w.k_bias, &x, k),
                 || {
                     let _task = work.task("values");
-                    project_with_bias(&w.v, w.v_bias, x, n_tokens, v);
+                    project_with_bias(&w.v, w.v_bias, &x, v);
                 },
             )
         },
@@ -101,17 +102,11 @@ pub fn qkv_projection(
     Ok(())
 }
 
-fn project_with_bias(
-    w: &Matrix<'_>,
-    bias: Option<&[f32]>,
-    x: &[f32],
-    n_tokens: usize,
-    y: &mut [f32],
-) {
+fn project_with_bias(w: &Matrix<'_>, bias: Option<&[f32]>, x: &Input<'_>, y: &mut [f32]) {
     let Some(bias) = bias else {
-        return project([w], x, n_tokens, y, store);
+        return project([w], x, y, store);
     };
-    project([w], x, n_tokens, y, |row, [products], out| {
+    project([w], x, y, |row, [products], out| {
         for (out, (product, bias)) in out.iter_mut().zip(products.iter().zip(&bias[row..])) {
             *out = product + bias;
         }
@@ -139,7 +134,7 @@ pub fn output_projection(
 ) -> Result<(), KernelError> {
     let check = Check("output_projection");
     check_shapes(check, w, ("x.len()", x), n_tokens, ("out.len()", out))?;
-    project([w], x, n_tokens, out, store);
+    project([w], &Input::new(x, n_tokens, &[w])?, out, store);
     Ok(())
 }
 
@@ -184,8 +179,9 @@ pub fn gate_up_projection(
     check.equal("w.up.rows()", w.up.rows(), w.gate.rows())?;
     check.equal("w.up.cols()", w.up.cols(), w.gate.cols())?;
     check_shapes(check, &w.gate, ("x.len()", x), n_tokens, ("out.len()", out))?;
-    let isa = Isa::detect();
-    project([&w.gate, &w.up], x, n_tokens, out, |_, [gate, up], out| {
+    let isa = Isa::choose()?;
+    let x = Input::new(x, n_tokens, &[&w.gate, &w.up])?;
+    project([&w.gate, &w.up], &x, out, |_, [gate, up], out| {
         isa.gate(activation, gate, up, out);
     });
     Ok(())
@@ -212,6 +208,6 @@ pub fn down_projection(
 ) -> Result<(), KernelError> {
     let check = Check("down_projection");
     check_shapes(check, w, ("x.len()", x), n_tokens, ("out.len()", out))?;
-    project([w], x, n_tokens, out, store);
+    project([w], &Input::new(x, n_tokens, &[w])?, out, store);
     Ok(())
 }

@@ -26,7 +26,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
     let check = Check("rms_norm");
     check.equal("out.len()", out.len(), x.len())?;
     let rows = rows_of(check, x, weight)?;
-    let isa = Isa::detect();
+    let isa = Isa::choose()?;
     let per_task = outputs_per_task(rows, 4 * weight.len()).max(1) * weight.len();
     let run = |(x, out): (&[f32], &mut [f32])| {
         let rows = x.chunks_exact(weight.len());
@@ -63,7 +63,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
 )]
 pub fn head_norm(x: &mut [f32], weight: &[f32], eps: f32) -> Result<(), KernelError> {
     let heads = rows_of(Check("head_norm"), x, weight)?;
-    let isa = Isa::detect();
+    let isa = Isa::choose()?;
     let per_task = outputs_per_task(heads, 4 * weight.len()).max(1) * weight.len();
     let run = |heads: &mut [f32]| {
         for head in heads.chunks_exact_mut(weight.len()) {

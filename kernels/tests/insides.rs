@@ -168,7 +168,7 @@ fn what_dot_products_take_is_what_ggml_says() {
         (Format::Q6K, Some("Q8_K")),
         (Format::Q5_0, Some("Q8_0")),
         (Format::Q8_0, Some("Q8_0")),
-        (Format::Q4_1, None),
+        (Format::Q4_1, Some("Q8_0")),
         (Format::F16, None),
     ] {
         let found = ActivationFormat::for_weights(weights);

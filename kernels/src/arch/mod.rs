@@ -2,28 +2,37 @@
 //!
 //! The loops are plain Rust in [`all`], over the few vector operations of a [`all::Simd`]; the
 //! modules beside it supply those operations and compile the loops with an instruction set
-//! switched on. A set is used through a token ([`Portable`], `Avx2`, `Avx512`) whose constructor
+//! switched on. A set is used through a token ([`Portable`], `Avx2`, …) whose constructor
 //! answers `None` where the CPU lacks it, so holding the token is the proof that its functions may
-//! be called. [`Isa::detect`] picks the best once per process.
+//! be called. [`Isa::choose`] picks the best once per process, or the one that the environment asks
+//! for.
 //!
-//! Every set adds in the same order: a dot product is [`all::LANES`] partial sums, whatever the
+//! Integer dot products are in [`integer`] (one token) and [`panel`] (many), over the operations of
+//! an [`integer::Int8`] and a [`panel::Rows16`]; all sets give the same bits, the portable one
+//! too.
+//!
+//! Every set adds floating-point products in the same order: a dot product is [`all::LANES`] partial sums, whatever the
 //! register width. So the sets with fused multiply-add agree bit for bit with each other, a GEMM
 //! agrees with the GEMVs of its tokens, and no result depends on how rows or tokens were tiled
 //! or spread over threads. A faster kernel that adds otherwise slots in as a method here.
 
 mod all;
+mod choice;
+mod integer;
+mod panel;
 pub(crate) mod peak;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-use std::sync::OnceLock;
+pub(crate) use self::choice::Choice;
+pub(crate) use self::panel::{PANEL_ROWS, Panel};
 
 use self::portable::Portable;
 #[cfg(target_arch = "x86_64")]
-use self::x86_64::{Avx2, Avx512};
+use self::x86_64::{Avx2, Avx512, Avx512Vnni, AvxVnni};
 use crate::activation::Activation;
-use crate::quant::Matrix;
+use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
 
 /// An instruction set that this CPU has.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +42,18 @@ pub(crate) enum Isa {
     /// 256-bit vectors, fused multiply-add.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
-    /// 512-bit vectors, fused multiply-add.
+    /// The same with integer dot products.
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni(AvxVnni),
+    /// 512-bit vectors, fused multiply-add; integer dot products are AVX2's.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// The same with integer dot products.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni(Avx512Vnni),
 }
 
-/// Calls one function of whichever instruction set `$isa` is.
+/// Calls one function of floating-point arithmetic, of whichever instruction set `$isa` is.
 macro_rules! dispatch {
     ($isa:expr, $function:ident($($argument:expr),*)) => {
         match $isa {
@@ -46,29 +61,33 @@ macro_rules! dispatch {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2(avx2) => avx2.$function($($argument),*),
             #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni(vnni) => vnni.avx2().$function($($argument),*),
+            #[cfg(target_arch = "x86_64")]
             Isa::Avx512(avx512) => avx512.$function($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(vnni) => vnni.avx512().$function($($argument),*),
+        }
+    };
+}
+
+/// Calls one function of integer dot products, of whichever instruction set `$isa` is.
+macro_rules! dispatch_integers {
+    ($isa:expr, $function:ident($($argument:expr),*)) => {
+        match $isa {
+            Isa::Portable(portable) => portable.$function($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(avx2) => avx2.$function($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni(vnni) => vnni.$function($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512(avx512) => avx512.avx2().$function($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(vnni) => vnni.$function($($argument),*),
         }
     };
 }
 
 impl Isa {
-    /// The best set of this CPU.
-    pub(crate) fn detect() -> Self {
-        static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().pop().unwrap_or(Self::Portable(Portable)))
-    }
-
-    /// Every set that this CPU has, the best last.
-    fn available() -> Vec<Self> {
-        let mut sets = vec![Self::Portable(Portable)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            sets.extend(Avx2::new().map(Self::Avx2));
-            sets.extend(Avx512::new().map(Self::Avx512));
-        }
-        sets
-    }
-
     /// `a · b`. Both have the same length.
     #[inline]
     pub(crate) fn dot(self, a: &[f32], b: &[f32]) -> f32 {
@@ -129,7 +148,59 @@ impl Isa {
     pub(crate) fn gate(self, activation: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
         dispatch!(self, gate(activation, gate, up, out));
     }
+
+    /// Rounds activations to blocks of 32. There are as many blocks as `out` has.
+    #[inline]
+    pub(crate) fn round_32(self, x: &[[f32; 32]], out: &mut [Rounded32]) {
+        debug_assert_eq!(x.len(), out.len());
+        dispatch_integers!(self, round_32(x, out));
+    }
+
+    /// Rounds activations to blocks of 256. There are as many blocks as `out` has.
+    #[inline]
+    pub(crate) fn round_256(self, x: &[[f32; 256]], out: &mut [BlockQ8K]) {
+        debug_assert_eq!(x.len(), out.len());
+        dispatch_integers!(self, round_256(x, out));
+    }
+
+    /// `y[i] = w[first_row + i, :] · x[token, :]`. The rows exist, the format is one with blocks, and
+    /// `x` is what it takes.
+    #[inline]
+    pub(crate) fn gemv_rounded(
+        self,
+        w: &Matrix<'_>,
+        first_row: usize,
+        x: &Rounded,
+        token: usize,
+        y: &mut [f32],
+    ) {
+        debug_assert!(first_row + y.len() <= w.rows());
+        if !y.is_empty() {
+            dispatch_integers!(self, gemv_rounded(w, first_row, x, token, y));
+        }
+    }
+
+    /// Unpacks `n_rows` rows, which exist and are 1 to [`PANEL_ROWS`], for [`Isa::gemm_panel`].
+    #[inline]
+    pub(crate) fn pack(self, w: &Matrix<'_>, first_row: usize, n_rows: usize, panel: &mut Panel) {
+        debug_assert!(first_row + n_rows <= w.rows());
+        dispatch_integers!(self, pack(w, first_row, n_rows, panel));
+    }
+
+    /// `out[t][r] = panel[r, :] · x[first_token + t, :]`, bit-equal to [`Isa::gemv_rounded`].
+    #[inline]
+    pub(crate) fn gemm_panel(
+        self,
+        panel: &Panel,
+        x: &Rounded,
+        first_token: usize,
+        out: &mut [[f32; PANEL_ROWS]],
+    ) {
+        dispatch_integers!(self, gemm_panel(panel, x, first_token, out));
+    }
 }
 
+#[cfg(test)]
+mod integer_tests;
 #[cfg(test)]
 mod tests;

@@ -44,9 +44,9 @@ impl Isa {
         match self {
             Isa::Portable(_) => "portable",
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(_) => "AVX2 and FMA",
+            Isa::Avx2(_) | Isa::AvxVnni(_) => "AVX2 and FMA",
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512(_) => "AVX-512",
+            Isa::Avx512(_) | Isa::Avx512Vnni(_) => "AVX-512",
         }
     }
 
@@ -57,7 +57,11 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2(avx2) => x86_64::sum_of_avx2(avx2, data),
             #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni(vnni) => x86_64::sum_of_avx2(vnni.avx2(), data),
+            #[cfg(target_arch = "x86_64")]
             Isa::Avx512(avx512) => x86_64::sum_of_avx512(avx512, data),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(vnni) => x86_64::sum_of_avx512(vnni.avx512(), data),
         }
     }
 
@@ -71,7 +75,15 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2(avx2) => x86_64::multiply_adds_avx2(avx2, iterations, factor, addend),
             #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni(vnni) => {
+                x86_64::multiply_adds_avx2(vnni.avx2(), iterations, factor, addend)
+            }
+            #[cfg(target_arch = "x86_64")]
             Isa::Avx512(avx512) => x86_64::multiply_adds_avx512(avx512, iterations, factor, addend),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(vnni) => {
+                x86_64::multiply_adds_avx512(vnni.avx512(), iterations, factor, addend)
+            }
         }
     }
 
@@ -81,9 +93,9 @@ impl Isa {
             * match self {
                 Isa::Portable(_) => PORTABLE_CHAINS,
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2(_) => AVX2_CHAINS,
+                Isa::Avx2(_) | Isa::AvxVnni(_) => AVX2_CHAINS,
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512(_) => AVX512_CHAINS,
+                Isa::Avx512(_) | Isa::Avx512Vnni(_) => AVX512_CHAINS,
             }
     }
 }

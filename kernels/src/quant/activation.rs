@@ -10,6 +10,17 @@ use crate::check::Check;
 /// Blocks that are quantised at a time, on the stack.
 const BLOCKS: usize = 16;
 
+/// How a product with a matrix takes its activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Activations {
+    /// Rounded to 8 bits and multiplied as integers, where the weights are in a format with blocks:
+    /// some times as fast, and as exact as ggml, which does the same.
+    #[default]
+    Rounded,
+    /// As they are; the weights are dequantised.
+    F32,
+}
+
 /// The 8-bit formats of activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ActivationFormat {
@@ -23,14 +34,14 @@ impl ActivationFormat {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Q8_0, Self::Q8K];
 
-    /// What ggml's integer dot products with weights of `format` take: K-quants want
-    /// [`Q8K`](Self::Q8K), `Q4_0`, `Q5_0` and `Q8_0` want [`Q8_0`](Self::Q8_0) (`type_traits_cpu` in
-    /// ggml-cpu.c). `None` where they take neither.
+    /// What integer dot products with weights of `format` take, here and in ggml: K-quants want
+    /// [`Q8K`](Self::Q8K), the others [`Q8_0`](Self::Q8_0) (`type_traits_cpu` in ggml-cpu.c; its
+    /// Q8_1 for `Q4_1` is the same blocks with their sums). `None` for formats without blocks.
     pub const fn for_weights(format: Format) -> Option<Self> {
         match format {
-            Format::Q4_0 | Format::Q5_0 | Format::Q8_0 => Some(Self::Q8_0),
+            Format::Q4_0 | Format::Q4_1 | Format::Q5_0 | Format::Q8_0 => Some(Self::Q8_0),
             Format::Q4K | Format::Q5K | Format::Q6K => Some(Self::Q8K),
-            Format::F32 | Format::F16 | Format::Bf16 | Format::Q4_1 => None,
+            Format::F32 | Format::F16 | Format::Bf16 => None,
         }
     }
 

@@ -9,6 +9,9 @@ use bytemuck::{Pod, Zeroable};
 pub struct F16([u8; 2]);
 
 impl F16 {
+    /// The smallest number with all bits of precision, 2^-14.
+    pub(crate) const MIN_POSITIVE: f32 = f32::from_bits((127 - 14) << 23);
+
     /// The nearest half, ties to even.
     pub fn from_f32(value: f32) -> Self {
         Self(::half::f16::from_f32(value).to_le_bytes())

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block::first_bad_scale;
-use super::{Format, dequantise};
+use super::{Activations, Format, dequantise};
 use crate::KernelError;
 use crate::check::Check;
 
@@ -19,6 +19,7 @@ pub struct Matrix<'a> {
     cols: usize,
     row_bytes: usize,
     bytes: &'a [u8],
+    activations: Activations,
 }
 
 /// Where a scale is not a finite number.
@@ -57,7 +58,17 @@ impl<'a> Matrix<'a> {
             cols,
             row_bytes,
             bytes,
+            activations: Activations::default(),
         })
+    }
+
+    /// The same matrix, with products that take their activations so.
+    #[must_use]
+    pub fn with_activations(self, activations: Activations) -> Self {
+        Self {
+            activations,
+            ..self
+        }
     }
 
     /// A view of `values` as `rows` rows of `cols` elements.
@@ -72,6 +83,12 @@ impl<'a> Matrix<'a> {
     #[inline]
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// How products take their activations.
+    #[inline]
+    pub fn activations(&self) -> Activations {
+        self.activations
     }
 
     /// Rows: outputs of the projection.

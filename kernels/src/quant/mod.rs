@@ -21,8 +21,9 @@ mod q5_k;
 mod q6_k;
 mod q8_0;
 mod q8_k;
+mod rounded;
 
-pub use self::activation::{ActivationFormat, round_activations};
+pub use self::activation::{ActivationFormat, Activations, round_activations};
 pub use self::format::Format;
 pub use self::half::F16;
 pub use self::matrix::{BadScale, Matrix};
@@ -34,7 +35,9 @@ pub use self::q6_k::BlockQ6K;
 pub use self::q8_0::{BlockQ8_0, quantise_q8_0};
 pub use self::q8_k::{BlockQ8K, quantise_q8_k};
 
-pub(crate) use self::block::dequantise;
+pub(crate) use self::block::{Codes, dequantise};
+pub(crate) use self::k_scales::scales_and_mins;
+pub(crate) use self::rounded::{Rounded, Rounded32, round_256};
 
 #[cfg(target_endian = "big")]
 compile_error!("blocks are borrowed from little-endian files as they lie; big-endian is untried");

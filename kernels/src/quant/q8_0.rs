@@ -3,7 +3,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::F16;
-use super::block::Block;
+use super::block::{Block, Codes};
+use super::rounded::round_32;
 use brick_runtime::brick;
 
 use crate::KernelError;
@@ -35,10 +36,18 @@ impl Block<32> for BlockQ8_0 {
     }
 }
 
+impl Codes<32> for BlockQ8_0 {
+    #[inline(always)]
+    fn codes(&self, out: &mut [u8; 32]) {
+        *out = bytemuck::cast(self.qs);
+    }
+}
+
 /// Quantises `x` to Q8_0, bit-equal to ggml's x86 `quantize_row_q8_0`.
 ///
 /// For each 32 elements: `d = max|x| / 127`, `q = round(x * 127 / max|x|)`, ties to even (ggml's
-/// portable reference rounds ties away from zero; its SIMD code, which is what runs, does not).
+/// portable reference rounds ties away from zero; its SIMD code, which is what runs, does not). A
+/// block with an element that is NaN or infinite gets a scale that is NaN.
 ///
 /// # Errors
 /// If `x.len()` is not 32 for each of `blocks`.
@@ -58,12 +67,11 @@ pub fn quantise_q8_0(x: &[f32], blocks: &mut [BlockQ8_0]) -> Result<(), KernelEr
         check.quotient("x.len()", x.len(), 32)?,
     )?;
     for (x, block) in x.as_chunks::<32>().0.iter().zip(blocks) {
-        let max = x.iter().fold(0.0f32, |max, v| max.max(v.abs()));
-        let inverse = if max == 0.0 { 0.0 } else { 127.0 / max };
-        block.d = F16::from_f32(max / 127.0);
-        for (q, v) in block.qs.iter_mut().zip(x) {
-            *q = (v * inverse).round_ties_even() as i8;
-        }
+        let (d, qs) = round_32(x);
+        *block = BlockQ8_0 {
+            d: F16::from_f32(d),
+            qs,
+        };
     }
     Ok(())
 }

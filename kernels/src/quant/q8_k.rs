@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use brick_runtime::brick;
 
+use super::rounded::round_256;
 use crate::KernelError;
 use crate::check::Check;
 
@@ -25,7 +26,8 @@ const _: () = assert!(size_of::<BlockQ8K>() == 292);
 /// Quantises `x` to Q8_K, bit-equal to ggml's `quantize_row_q8_K`.
 ///
 /// For each 256 elements: the first element of largest magnitude becomes -127, `q = round(x *
-/// -127 / max)`, ties to even, at most 127, `d = 1 / (-127 / max)`.
+/// -127 / max)`, ties to even, at most 127, `d = 1 / (-127 / max)`. A block with an element that is
+/// NaN or infinite gets a scale that is NaN.
 ///
 /// # Errors
 /// If `x.len()` is not 256 for each of `blocks`.
@@ -45,24 +47,7 @@ pub fn quantise_q8_k(x: &[f32], blocks: &mut [BlockQ8K]) -> Result<(), KernelErr
         check.quotient("x.len()", x.len(), 256)?,
     )?;
     for (x, block) in x.as_chunks::<256>().0.iter().zip(blocks) {
-        let mut max = 0.0f32;
-        for &v in x {
-            if v.abs() > max.abs() {
-                max = v;
-            }
-        }
-        if max == 0.0 {
-            *block = Zeroable::zeroed();
-            continue;
-        }
-        let inverse = -127.0 / max;
-        for (q, v) in block.qs.iter_mut().zip(x) {
-            *q = (inverse * v).round_ties_even().min(127.0) as i8;
-        }
-        for (sum, qs) in block.bsums.iter_mut().zip(block.qs.as_chunks::<16>().0) {
-            *sum = qs.iter().map(|&q| i16::from(q)).sum();
-        }
-        block.d = 1.0 / inverse;
+        round_256(x, block);
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! x86-64: the loops over 256-bit and over 512-bit vectors.
+//! x86-64: the loops over 256-bit and over 512-bit vectors, with and without instructions for
+//! integer dot products.
 
 use std::arch::x86_64::{
     __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps,
@@ -7,9 +8,14 @@ use std::arch::x86_64::{
 
 mod avx2;
 mod avx512;
+mod avx512_vnni;
+mod avx_vnni;
+mod ymm;
 
+pub(crate) use self::avx_vnni::AvxVnni;
 pub(crate) use self::avx2::Avx2;
 pub(crate) use self::avx512::Avx512;
+pub(crate) use self::avx512_vnni::Avx512Vnni;
 
 /// The methods of a token: the loops, compiled with `$features`, in register tiles of
 /// `$rows` by `$tokens`. The token's constructor must have found every one of the features.
@@ -121,6 +127,95 @@ macro_rules! compile_loops {
     };
 }
 use compile_loops;
+
+/// The methods of a token for integer dot products, compiled with `$features`, which the token's
+/// constructor must have found: `$one` makes the operations for one token of text from it, `$many`
+/// those for many, in register tiles of `$tile` tokens, or `$tile_256` where blocks have sub-blocks.
+macro_rules! compile_integers {
+    (
+        $token:ident, $features:literal, $one:expr, $many:expr, $tile:literal, $tile_256:literal
+    ) => {
+        impl $token {
+            pub(in crate::arch) fn gemv_rounded(
+                self,
+                w: &Matrix<'_>,
+                first_row: usize,
+                x: &Rounded,
+                token: usize,
+                y: &mut [f32],
+            ) {
+                #[target_feature(enable = $features)]
+                fn compiled(
+                    simd: $token,
+                    w: &Matrix<'_>,
+                    first_row: usize,
+                    x: &Rounded,
+                    token: usize,
+                    y: &mut [f32],
+                ) {
+                    integer::gemv($one(simd), w, first_row, x, token, y);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(self, w, first_row, x, token, y) }
+            }
+
+            pub(in crate::arch) fn pack(
+                self,
+                w: &Matrix<'_>,
+                first_row: usize,
+                n_rows: usize,
+                panel: &mut Panel,
+            ) {
+                #[target_feature(enable = $features)]
+                fn compiled(w: &Matrix<'_>, first_row: usize, n_rows: usize, panel: &mut Panel) {
+                    panel::pack(w, first_row, n_rows, panel);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(w, first_row, n_rows, panel) }
+            }
+
+            pub(in crate::arch) fn gemm_panel(
+                self,
+                panel: &Panel,
+                x: &Rounded,
+                first_token: usize,
+                out: &mut [[f32; PANEL_ROWS]],
+            ) {
+                #[target_feature(enable = $features)]
+                fn compiled(
+                    simd: $token,
+                    panel: &Panel,
+                    x: &Rounded,
+                    first_token: usize,
+                    out: &mut [[f32; PANEL_ROWS]],
+                ) {
+                    panel::gemm::<_, $tile, $tile_256>($many(simd), panel, x, first_token, out);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(self, panel, x, first_token, out) }
+            }
+
+            pub(in crate::arch) fn round_32(self, x: &[[f32; 32]], out: &mut [Rounded32]) {
+                #[target_feature(enable = $features)]
+                fn compiled(x: &[[f32; 32]], out: &mut [Rounded32]) {
+                    integer::round_32(x, out);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(x, out) }
+            }
+
+            pub(in crate::arch) fn round_256(self, x: &[[f32; 256]], out: &mut [BlockQ8K]) {
+                #[target_feature(enable = $features)]
+                fn compiled(x: &[[f32; 256]], out: &mut [BlockQ8K]) {
+                    integer::round_256(x, out);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(x, out) }
+            }
+        }
+    };
+}
+use compile_integers;
 
 /// The sum of eight lanes, by halving.
 ///

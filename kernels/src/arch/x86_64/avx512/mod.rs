@@ -5,25 +5,29 @@ use std::arch::x86_64::{
     _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
 };
 
-use super::{compile_loops, total_of_eight};
+use super::{Avx2, compile_loops, total_of_eight};
 use crate::activation::Activation;
 use crate::arch::all::{self, LANES, Simd};
 use crate::quant::Matrix;
 
-/// Proof that this CPU has AVX-512 (F, BW, DQ, VL), AVX2 and FMA.
+/// Proof that this CPU has AVX-512 (F, BW, DQ, VL), and all that [`Avx2`] is proof of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512(Avx2);
 
 impl Avx512 {
     /// The token, if the CPU has the instructions.
     pub(in crate::arch) fn new() -> Option<Self> {
+        let avx2 = Avx2::new()?;
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma");
-        has.then_some(Self(()))
+            && is_x86_feature_detected!("avx512vl");
+        has.then_some(Self(avx2))
+    }
+
+    /// The set that this one extends.
+    pub(in crate::arch) fn avx2(self) -> Avx2 {
+        self.0
     }
 }
 

@@ -4,19 +4,26 @@ use std::arch::x86_64::{
     __m256, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps,
 };
 
-use super::{compile_loops, total_of_eight};
+use super::ymm::Ymm;
+use super::{compile_integers, compile_loops, total_of_eight};
 use crate::activation::Activation;
 use crate::arch::all::{self, LANES, Simd};
-use crate::quant::Matrix;
+use crate::arch::panel::{PANEL_ROWS, Panel};
+use crate::arch::{integer, panel};
+use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
 
-/// Proof that this CPU has AVX2 and FMA.
+mod integers;
+
+/// Proof that this CPU has AVX2, FMA and F16C.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
     /// The token, if the CPU has the instructions.
     pub(in crate::arch) fn new() -> Option<Self> {
-        let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let has = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
         has.then_some(Self(()))
     }
 }
@@ -72,3 +79,6 @@ impl Simd for Avx2 {
 
 // Two partial-sum registers for each of 2 x 2 sums leave room for the operands in sixteen.
 compile_loops!(Avx2, "avx2,fma", 2 x 2);
+
+// Two registers of `i32` and two of `f32` for each of two tokens, two for the weights, of sixteen.
+compile_integers!(Avx2, "avx2,fma,f16c", Ymm, Ymm, 2, 1);

@@ -1,8 +1,12 @@
 //! What every CPU has: arrays, left to the compiler's vectoriser.
 
 use super::all::{self, LANES, Simd};
+use super::integer;
+use super::panel::{self, PANEL_ROWS, Panel};
 use crate::activation::Activation;
-use crate::quant::Matrix;
+use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
+
+mod integers;
 
 /// The token of the set that is always there.
 #[derive(Debug, Clone, Copy)]
@@ -79,5 +83,38 @@ impl Portable {
 
     pub(super) fn gate(self, kind: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
         all::gate(kind, gate, up, out);
+    }
+
+    pub(super) fn gemv_rounded(
+        self,
+        w: &Matrix<'_>,
+        first_row: usize,
+        x: &Rounded,
+        token: usize,
+        y: &mut [f32],
+    ) {
+        integer::gemv(self, w, first_row, x, token, y);
+    }
+
+    pub(super) fn pack(self, w: &Matrix<'_>, first_row: usize, n_rows: usize, panel: &mut Panel) {
+        panel::pack(w, first_row, n_rows, panel);
+    }
+
+    pub(super) fn gemm_panel(
+        self,
+        panel: &Panel,
+        x: &Rounded,
+        first_token: usize,
+        out: &mut [[f32; PANEL_ROWS]],
+    ) {
+        panel::gemm::<_, 1, 1>(self, panel, x, first_token, out);
+    }
+
+    pub(super) fn round_32(self, x: &[[f32; 32]], out: &mut [Rounded32]) {
+        integer::round_32(x, out);
+    }
+
+    pub(super) fn round_256(self, x: &[[f32; 256]], out: &mut [BlockQ8K]) {
+        integer::round_256(x, out);
     }
 }

@@ -1,0 +1,233 @@
+//! Integer dot products on what every CPU has: arrays, left to the compiler's vectoriser.
+
+use super::Portable;
+use crate::arch::integer::{Int8, ROWS};
+use crate::arch::panel::{PANEL_ROWS, Rows16};
+use crate::quant::F16;
+
+impl Int8 for Portable {
+    type Bytes = [u8; 32];
+    type Words = [i32; 8];
+    type Floats = [f32; 8];
+
+    const SIGNED_OFFSET: i32 = 0;
+
+    #[inline(always)]
+    fn zero_words(self) -> [i32; 8] {
+        [0; 8]
+    }
+
+    #[inline(always)]
+    fn zero_floats(self) -> [f32; 8] {
+        [0.0; 8]
+    }
+
+    #[inline(always)]
+    fn words(self, x: &[i32; 8]) -> [i32; 8] {
+        *x
+    }
+
+    #[inline(always)]
+    fn store(self, x: [f32; 8], to: &mut [f32; 8]) {
+        *to = x;
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[u8; 32]) -> [u8; 32] {
+        *x
+    }
+
+    #[inline(always)]
+    fn nibbles(self, x: &[u8; 16]) -> [u8; 32] {
+        let mut out = [0; 32];
+        for i in 0..16 {
+            out[i] = x[i] & 15;
+            out[i + 16] = x[i] >> 4;
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn or_sixteens(self, mut x: [u8; 32], bits: [u8; 4]) -> [u8; 32] {
+        for i in 0..32 {
+            x[i] |= (bits[i / 8] >> (i % 8) & 1) << 4;
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn or(self, a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
+        let mut out = a;
+        for i in 0..32 {
+            out[i] |= b[i];
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn shift_right<const BY: i32>(self, x: [u8; 32], mask: u8) -> [u8; 32] {
+        let mut out = x;
+        for byte in &mut out {
+            *byte = *byte >> BY & mask;
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn shift_left_4(self, x: [u8; 32]) -> [u8; 32] {
+        let mut out = x;
+        for byte in &mut out {
+            *byte <<= 4;
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn dot(self, mut sums: [i32; 8], w: [u8; 32], a: &[i8; 32]) -> [i32; 8] {
+        for i in 0..32 {
+            sums[i / 4] += i32::from(w[i]) * i32::from(a[i]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn dot_signed(self, mut sums: [i32; 8], w: [u8; 32], a: &[i8; 32]) -> [i32; 8] {
+        for i in 0..32 {
+            sums[i / 4] += i32::from(w[i] as i8) * i32::from(a[i]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn dot_scaled(
+        self,
+        mut sums: [i32; 8],
+        w: [u8; 32],
+        a: &[i8; 32],
+        scales: [i16; 2],
+    ) -> [i32; 8] {
+        let dots = Int8::dot(self, [0; 8], w, a);
+        for i in 0..8 {
+            sums[i] += dots[i] * i32::from(scales[i / 4]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn totals(self, sums: [[i32; 8]; ROWS]) -> [i32; 8] {
+        let mut out = [0; 8];
+        for r in 0..ROWS {
+            for i in 0..8 {
+                out[r] += sums[r][i];
+            }
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn minus(self, mut x: [i32; 8], y: [i32; 8]) -> [i32; 8] {
+        for i in 0..8 {
+            x[i] -= y[i];
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn halves(self, x: [F16; 8]) -> [f32; 8] {
+        let mut out = [0.0; 8];
+        for i in 0..8 {
+            out[i] = x[i].to_f32();
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn add_scaled(self, mut sums: [f32; 8], d: [f32; 8], d_a: f32, totals: [i32; 8]) -> [f32; 8] {
+        for i in 0..8 {
+            sums[i] += d[i] * d_a * totals[i] as f32;
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, _at: &T, _bytes: usize) {}
+}
+
+impl Rows16 for Portable {
+    type Bytes = [u8; 64];
+    type Words = [i32; PANEL_ROWS];
+    type Floats = [f32; PANEL_ROWS];
+
+    const SIGNED_OFFSET: i32 = 0;
+
+    #[inline(always)]
+    fn zero_floats(self) -> Self::Floats {
+        [0.0; PANEL_ROWS]
+    }
+
+    #[inline(always)]
+    fn splat(self, x: i32) -> Self::Words {
+        [x; PANEL_ROWS]
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[u8; 64]) -> Self::Bytes {
+        *x
+    }
+
+    #[inline(always)]
+    fn store(self, x: Self::Floats, to: &mut [f32; PANEL_ROWS]) {
+        *to = x;
+    }
+
+    #[inline(always)]
+    fn dot(self, mut sums: Self::Words, w: Self::Bytes, a: [i8; 4]) -> Self::Words {
+        for i in 0..64 {
+            sums[i / 4] += i32::from(w[i]) * i32::from(a[i % 4]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn dot_signed(self, mut sums: Self::Words, w: Self::Bytes, a: [i8; 4]) -> Self::Words {
+        for i in 0..64 {
+            sums[i / 4] += i32::from(w[i] as i8) * i32::from(a[i % 4]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, mut sums: Self::Words, w: &[i16; 32], a: [i16; 2]) -> Self::Words {
+        for i in 0..32 {
+            sums[i / 2] += i32::from(w[i]) * i32::from(a[i % 2]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn add_product(
+        self,
+        mut sums: Self::Words,
+        x: Self::Words,
+        y: &[i32; PANEL_ROWS],
+    ) -> Self::Words {
+        for i in 0..PANEL_ROWS {
+            sums[i] += x[i] * y[i];
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn add_scaled(
+        self,
+        mut sums: Self::Floats,
+        d: &[f32; PANEL_ROWS],
+        d_a: f32,
+        totals: Self::Words,
+    ) -> Self::Floats {
+        for i in 0..PANEL_ROWS {
+            sums[i] += d[i] * d_a * totals[i] as f32;
+        }
+        sums
+    }
+}
