@@ -1,11 +1,12 @@
 //! Logits and greedy continuations against llama.cpp and plain forward passes in numpy.
 //!
-//! The plain path must match numpy's (`*.f32.json`, `tiny_f64.json`); llama.cpp rounds activations
-//! to 8 bits, so its own logits are up to 0.7 away. Greedy ids are compared up to the first step at
+//! With exact activations the logits must be numpy's (`*.f32.json`, `tiny_f64.json`). Rounded to 8
+//! bits, as llama.cpp does it too, those and llama.cpp's are up to 0.7 away. Greedy ids are compared up to the first step at
 //! which the two best logits lie closer than that.
 
 use apr::gguf::Gguf;
 use apr::model::{Model, Session};
+use brick_kernels::quant::Activations;
 use serde_json::Value;
 
 mod support;
@@ -72,9 +73,22 @@ fn distance(logits: &[f32], oracle: &[(usize, f32)]) -> f32 {
         .fold(0.0, f32::max)
 }
 
+/// The reference path.
+fn exact<'a>(gguf: &Gguf<'a>) -> Model<'a> {
+    let model = Model::load(gguf).expect("the model loads");
+    model.with_activations(Activations::F32)
+}
+
 /// Logits after every prompt of a llama.cpp golden file, then its greedy continuation.
 fn against_llama_cpp(gguf: &Gguf, golden: &Value, bound: &Bound) {
+    for activations in [Activations::Rounded, Activations::F32] {
+        against_llama_cpp_with(activations, gguf, golden, bound);
+    }
+}
+
+fn against_llama_cpp_with(activations: Activations, gguf: &Gguf, golden: &Value, bound: &Bound) {
     let model = Model::load(gguf).expect("the model loads");
+    let model = model.with_activations(activations);
     let mut compared = 0;
     for prompt in golden["prompts"].as_array().expect("prompts") {
         let name = format!("{} / {}", prompt["prompt"], prompt["variant"]);
@@ -83,7 +97,7 @@ fn against_llama_cpp(gguf: &Gguf, golden: &Value, bound: &Bound) {
         let mut session = Session::new(&model, tokens.len() + greedy.len()).expect("a session");
         let logits = session.feed(&tokens).expect("prefill");
         let off = distance(logits, &pairs(&prompt["top10_last_prompt_token"]));
-        println!("{name}: {off:.4} from llama.cpp");
+        println!("{name}, {activations:?}: {off:.4} from llama.cpp");
         assert!(off <= bound.logit, "{name}: {off} from llama.cpp");
 
         let whole = prompt["prompt"] == "LONG" || prompt["prompt"] == "2 + 2 =";
@@ -135,7 +149,7 @@ fn tiny_models_match_the_f64_forward_pass() {
     for name in ["tiny-llama", "tiny-gemma3", "tiny-qwen2", "tiny-qwen3"] {
         let file = support::open(&support::tiny(name));
         let gguf = Gguf::parse(&file).expect("a readable file");
-        let model = Model::load(&gguf).expect("the model loads");
+        let model = exact(&gguf);
         let prompts = golden[name].as_array().expect("prompts");
         assert_eq!(prompts.len(), 3);
         for prompt in prompts {
@@ -178,7 +192,7 @@ fn gemma_matches_the_f32_forward_pass() {
     };
     let file = support::open(&path);
     let gguf = Gguf::parse(&file).expect("a readable file");
-    let model = Model::load(&gguf).expect("the model loads");
+    let model = exact(&gguf);
     let golden = golden("gemma3-270m.f32.json");
     let prompts = golden["prompts"].as_array().expect("prompts");
     assert_eq!(prompts.len(), 7);

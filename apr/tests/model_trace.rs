@@ -50,6 +50,8 @@ fn for_each_golden(check: impl Fn(&Value, &Value)) {
                     prompt.trim_start(),
                     "-n",
                     "1",
+                    "--precision",
+                    "f32",
                 ],
             );
             println!("{name} {}", expected["prompt"]);

@@ -196,7 +196,11 @@ fn weights_equal_to_their_reference_are_exact() {
         "--reference",
         path.to_str().unwrap(),
     ];
-    let found = trace(&tiny("tiny-llama"), &args);
+    let rounded = trace(&tiny("tiny-llama"), &args);
+    let found = trace(
+        &tiny("tiny-llama"),
+        &[&args[..], &["--precision", "f32"]].concat(),
+    );
     let weights = &found["quant_error"]["weights"];
     // The same numbers in another format: what they compute differs by rounding at most.
     let drift = &found["quant_error"]["drift"];
@@ -205,6 +209,11 @@ fn weights_equal_to_their_reference_are_exact() {
     for tensor in list(&drift["tensors"]) {
         near(&tensor["max_abs"]["value"], &0.0.into(), 1e-4);
         near(&tensor["cosine"]["value"], &1.0.into(), 1e-9);
+    }
+    // Of the rounded activations, which the reference does not have, that much is left to see.
+    for tensor in list(&rounded["quant_error"]["drift"]["tensors"]) {
+        near(&tensor["max_abs"]["value"], &0.0.into(), 0.2);
+        near(&tensor["cosine"]["value"], &1.0.into(), 1e-3);
     }
     for tensor in list(&weights["tensors"]) {
         assert_eq!(tensor["mse"]["value"], 0.0);

@@ -5,6 +5,7 @@ mod support;
 
 use apr::gguf::Gguf;
 use apr::model::{At, Halt, Model, ModelError, Node, Observer, Outcome, Session, Tensor, View};
+use brick_kernels::quant::Activations;
 use brick_runtime::TensorStats;
 use brick_runtime::trace::TraceStep;
 
@@ -136,6 +137,7 @@ fn nodes_and_statistics_of_gemma_match_numpy() {
     let file = support::open(&path);
     let gguf = Gguf::parse(&file).unwrap();
     let model = Model::load(&gguf).unwrap();
+    let model = model.with_activations(Activations::F32);
     let golden = support::json(&support::golden("gemma3-270m.f32.json"));
     let mut compared = 0;
     for prompt in golden["prompts"].as_array().unwrap() {

@@ -78,6 +78,6 @@ pub fn gated_activation(
     let check = Check("gated_activation");
     check.equal("up.len()", up.len(), gate.len())?;
     check.equal("out.len()", out.len(), gate.len())?;
-    Isa::detect().gate(kind, gate, up, out);
+    Isa::choose()?.gate(kind, gate, up, out);
     Ok(())
 }

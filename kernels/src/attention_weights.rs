@@ -60,7 +60,7 @@ pub fn attention_weights(
         for (weight, key) in weights.iter_mut().zip(keys.chunks_exact(dim)) {
             *weight = q.iter().zip(key).map(|(q, k)| q * k).sum::<f32>();
         }
-        let (_, sum) = Isa::detect().exponentials(weights, config.scale, f32::NEG_INFINITY);
+        let (_, sum) = Isa::choose()?.exponentials(weights, config.scale, f32::NEG_INFINITY);
         let scale = 1.0 / sum;
         weights.iter_mut().for_each(|weight| *weight *= scale);
     }

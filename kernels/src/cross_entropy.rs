@@ -38,7 +38,7 @@ pub fn cross_entropy(logits: &[f32], targets: &[u32], nll: &mut [f64]) -> Result
     for &target in targets {
         check.index("targets[i]", target as usize, n_vocab)?;
     }
-    let isa = Isa::detect();
+    let isa = Isa::choose()?;
     let rows = logits.par_chunks_exact(n_vocab).zip(targets);
     rows.zip(nll)
         .with_min_len(outputs_per_task(targets.len(), 10 * n_vocab))

@@ -7,7 +7,13 @@
 //!   loop over tokens inside `rayon::ThreadPool::install`, which also saves each parallel kernel
 //!   the way into the pool. Results don't depend on the number of
 //!   threads, nor a token's result on the tokens computed beside it, to the last bit.
-//! - The inner loops are compiled for AVX2 and AVX-512 too, and picked at run time.
+//! - Products with quantised weights round their activations to 8 bits, once for all matrices that
+//!   read them, and multiply integers; [`quant::Activations::F32`] takes them as they are. What is
+//!   not finite in an activation comes out of every product with it.
+//! - The inner loops are compiled for AVX2, AVX-VNNI, AVX-512 and AVX-512-VNNI too, and picked at
+//!   run time; integer products are the same to the last bit on all of them. The environment variable
+//!   `BRICK_KERNELS` forces a set (`portable`, `avx2`, `avxvnni`, `avx512`, `avx512vnni`) or `f32`
+//!   activations everywhere; [`selection`] says what is used.
 //!
 //! Each kernel is a module by its name; this is one token through one layer's attention:
 //!
@@ -64,6 +70,7 @@ pub mod rope;
 pub mod sampling;
 pub mod softmax;
 
+pub use self::arch::{Selection, selection};
 pub use self::error::KernelError;
 
 brick_runtime::bricks!();

@@ -25,7 +25,7 @@ pub fn softmax(x: &mut [f32], cols: usize) -> Result<(), KernelError> {
     let check = Check("softmax");
     check.non_zero("cols", cols)?;
     check.quotient("x.len()", x.len(), cols)?;
-    let isa = Isa::detect();
+    let isa = Isa::choose()?;
     for row in x.chunks_exact_mut(cols) {
         let (_, sum) = isa.exponentials(row, 1.0, f32::NEG_INFINITY);
         let scale = 1.0 / sum;

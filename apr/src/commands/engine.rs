@@ -6,7 +6,10 @@ use crate::model::{Model, ModelError, Session};
 use crate::model_file::{ModelArg, ModelFile};
 use crate::progress::Progress;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
+use crate::trace::{Identity, Kernels};
 use anyhow::{Context, Error, Result};
+use brick_kernels::Selection;
+use brick_kernels::quant::Activations;
 use brick_runtime::brick;
 use brick_runtime::contract::{self, Policy, Violation};
 use brick_runtime::timeline::fail;
@@ -33,12 +36,40 @@ pub(super) struct PromptArg {
     pub(super) text: String,
 }
 
-/// `--threads`.
+/// How matrix products with quantised weights take their activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Precision {
+    /// Round them to 8 bits and multiply integers, as llama.cpp does
+    Int8,
+    /// Take them as they are: slower, and the reference
+    F32,
+}
+
+impl From<Precision> for Activations {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::Int8 => Self::Rounded,
+            Precision::F32 => Self::F32,
+        }
+    }
+}
+
+/// `--precision`.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct PrecisionArg {
+    /// How matrix products with quantised weights take their activations
+    #[arg(long, value_name = "P", default_value = "int8")]
+    precision: Precision,
+}
+
+/// `--threads` and `--precision`.
 #[derive(Debug, clap::Args)]
-pub(super) struct ThreadArgs {
+pub(super) struct ComputeArgs {
     /// Threads to compute with, 1 to 1024 [default: as many as the machine has cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
+    #[command(flatten)]
+    precision: PrecisionArg,
 }
 
 /// A loaded model with its vocabulary.
@@ -53,6 +84,10 @@ pub(super) struct Engine<'a> {
     pub(super) model: Model<'a>,
     /// The vocabulary.
     pub(super) tokenizer: Tokenizer,
+    /// The loops that compute.
+    kernels: Selection,
+    /// Whether products with quantised weights round their activations.
+    pub(super) rounds: bool,
     /// When the file was about to be opened.
     pub(super) opened: Instant,
     /// From opening the file to both being ready.
@@ -68,18 +103,26 @@ pub(super) struct Engine<'a> {
 /// Whatever is wrong with the file, or what `body` returns.
 pub(super) fn with<R: Send>(
     model: &ModelArg,
-    threads: &ThreadArgs,
+    compute: &ComputeArgs,
     body: impl FnOnce(&Engine<'_>) -> Result<R> + Send,
 ) -> Result<R> {
-    let threads = threads.threads.map_or(0, usize::from);
-    open(model, |engine| pool(threads)?.install(|| body(engine)))
+    let threads = compute.threads.map_or(0, usize::from);
+    open(model, compute.precision, |engine| {
+        pool(threads)?.install(|| body(engine))
+    })
 }
 
 /// Loads the model and runs `body` with it, on the calling thread.
 ///
 /// # Errors
 /// Whatever is wrong with the file, or what `body` returns.
-pub(super) fn open<R>(model: &ModelArg, body: impl FnOnce(&Engine<'_>) -> Result<R>) -> Result<R> {
+pub(super) fn open<R>(
+    model: &ModelArg,
+    precision: PrecisionArg,
+    body: impl FnOnce(&Engine<'_>) -> Result<R>,
+) -> Result<R> {
+    let kernels = brick_kernels::selection()?;
+    let activations = Activations::from(precision.precision);
     let opened = Instant::now();
     let progress = Progress::new("loading the model", 0);
     let file = model.open()?;
@@ -89,8 +132,12 @@ pub(super) fn open<R>(model: &ModelArg, body: impl FnOnce(&Engine<'_>) -> Result
         name: file.name(),
         file: &file,
         gguf: &gguf,
-        model: Model::load(&gguf).with_context(in_file)?,
+        model: Model::load(&gguf)
+            .with_context(in_file)?
+            .with_activations(activations),
         tokenizer: Tokenizer::from_gguf(&gguf).with_context(in_file)?,
+        kernels,
+        rounds: kernels.rounds_activations && activations == Activations::Rounded,
         opened,
         load_time: opened.elapsed(),
     };
@@ -148,6 +195,15 @@ pub(super) fn diagnosed<'m, R>(
 }
 
 impl Engine<'_> {
+    /// Which program runs which model on which machine. Reads the whole file.
+    pub(super) fn identity(&self) -> Identity {
+        let kernels = Kernels {
+            instruction_set: self.kernels.instruction_set,
+            activations: if self.rounds { "int8" } else { "f32" },
+        };
+        Identity::new(self.file, self.architecture(), kernels)
+    }
+
     /// `general.architecture` of the model.
     pub(super) fn architecture(&self) -> &'static str {
         self.model.config().architecture.name()

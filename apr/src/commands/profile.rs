@@ -1,7 +1,7 @@
 //! `apr profile`: where the time of a prompt and of each further token goes.
 
 use super::collector::{Failed, Generated, Subject};
-use super::engine::{self, Engine, PromptArg, ThreadArgs};
+use super::engine::{self, ComputeArgs, Engine, PromptArg};
 use super::escalate::{Escalated, Escalation};
 use super::escalate_human;
 use super::record::{RecordArgs, Recorded, all_told};
@@ -60,7 +60,7 @@ pub struct Args {
     warmup: usize,
 
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
 
     /// What to print: a table for people, or one JSON object (schema "apr.profile/1")
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -153,7 +153,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(why) = profiler.snapshot().unavailable() {
         bail!("nothing to profile with: apr was {why}; build it with default features");
     }
-    engine::with(&args.model, &args.threads, |engine| {
+    engine::with(&args.model, &args.compute, |engine| {
         let machine = args.roofline.then(roofline::measure).transpose()?;
         let subject = Subject {
             command: "apr profile",

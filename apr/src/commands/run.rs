@@ -1,7 +1,7 @@
 //! `apr run`: continues a prompt.
 
 use super::collector::{Failed, Generated, Subject};
-use super::engine::{self, Engine, ThreadArgs};
+use super::engine::{self, ComputeArgs, Engine};
 use super::record::{RecordArgs, Recorded, all_told};
 use super::sampling::SamplingArgs;
 use super::token::Token;
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N")]
     max_tokens: Option<usize>,
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
     /// Also print the K largest logits after the prompt, up to as many as there are tokens
     #[arg(long, value_name = "K", default_value_t = 0)]
     top_logits: usize,
@@ -104,7 +104,7 @@ struct Timings {
 /// Whatever is wrong with the arguments, the file or the model.
 pub fn run(args: &Args) -> Result<()> {
     let sampler = args.sampling.sampler()?;
-    engine::with(&args.model, &args.threads, |engine| {
+    engine::with(&args.model, &args.compute, |engine| {
         generate(args, engine, sampler)
     })
 }

@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::sampling::SamplingArgs;
 use crate::model::{At, Observer, Outcome, Session};
 use crate::progress::Progress;
-use crate::trace::{Collector, Document, Identity, Level, Settings, Table};
+use crate::trace::{Collector, Document, Level, Settings, Table};
 use anyhow::{Context, Result, bail};
 use brick_runtime::BrickProfiler;
 use brick_runtime::trace::{StepFilter, TraceLevel, TraceStep};
@@ -116,7 +116,7 @@ impl Tracer<'_> {
         };
         let progress = Progress::new("writing the trace", 0);
         let asked = self.collector.asked();
-        let identity = Identity::new(run.engine.file, run.engine.architecture());
+        let identity = run.engine.identity();
         let settings = Settings {
             level: asked.level,
             steps: asked.steps,

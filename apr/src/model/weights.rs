@@ -5,7 +5,7 @@ use crate::arch::{ArchError, Config};
 use crate::gguf::{Gguf, Tensor};
 use brick_kernels::lm_head::{lm_head, logit_softcap};
 use brick_kernels::projection::{GateUpWeights, QkvWeights};
-use brick_kernels::quant::Matrix;
+use brick_kernels::quant::{Activations, Matrix};
 use brick_kernels::rms_norm::rms_norm;
 use brick_kernels::rope::Rope;
 
@@ -74,6 +74,21 @@ impl<'a> Model<'a> {
             ropes: [rope(global.unwrap_or(0))?, rope(local.unwrap_or(0))?],
             config,
         })
+    }
+
+    /// The same model, with matrix products that take their activations so. After [`load`](Self::load)
+    /// they are rounded to 8 bits where the weights are quantised.
+    #[must_use]
+    pub fn with_activations(mut self, activations: Activations) -> Self {
+        let set = |w: &mut Matrix<'a>| *w = w.with_activations(activations);
+        set(&mut self.head);
+        for layer in &mut self.layers {
+            let GateUpWeights { gate, up } = &mut layer.gate_up;
+            let attention = [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.output];
+            attention.into_iter().for_each(set);
+            [gate, up, &mut layer.down].into_iter().for_each(set);
+        }
+        self
     }
 
     /// The hyperparameters.

@@ -13,6 +13,7 @@ pub struct Identity {
     program: Program,
     model: ModelIdentity,
     machine: Machine,
+    kernels: Kernels,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -44,9 +45,18 @@ struct Machine {
     logical_cpus: Option<usize>,
 }
 
+/// What decides the last bits of every number.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Kernels {
+    /// As [`brick_kernels::Selection`] names it.
+    pub instruction_set: &'static str,
+    /// What products with quantised weights take: `int8` or `f32`.
+    pub activations: &'static str,
+}
+
 impl Identity {
     /// Reads the model and the program's own file once, to hash them.
-    pub fn new(file: &ModelFile, architecture: &'static str) -> Self {
+    pub fn new(file: &ModelFile, architecture: &'static str, kernels: Kernels) -> Self {
         let program = own_hash();
         Self {
             program: Program {
@@ -69,6 +79,7 @@ impl Identity {
                 cpu: cpu(),
                 logical_cpus: std::thread::available_parallelism().ok().map(usize::from),
             },
+            kernels,
         }
     }
 }

@@ -113,6 +113,32 @@ impl Isa {
     }
 }
 
+/// What this process computes with: the best that the CPU has, or what the environment variable
+/// `BRICK_KERNELS` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selection {
+    /// `portable`, `avx2`, `avxvnni`, `avx512` or `avx512vnni`.
+    pub instruction_set: &'static str,
+    /// Whether products may round their activations to 8 bits, as [`Activations::Rounded`] lets them:
+    /// `BRICK_KERNELS=f32` says no to all.
+    ///
+    /// [`Activations::Rounded`]: crate::quant::Activations::Rounded
+    pub rounds_activations: bool,
+}
+
+/// What this process computes with. It is settled by the first call of this or of any kernel.
+///
+/// # Errors
+/// [`KernelError::Environment`] if `BRICK_KERNELS` is not one of the sets or `f32`, or names a set that
+/// the CPU lacks. Kernels answer with the same error.
+pub fn selection() -> Result<Selection, KernelError> {
+    let Choice { isa, rounds } = Choice::get()?;
+    Ok(Selection {
+        instruction_set: isa.name(),
+        rounds_activations: rounds,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Choice, NAMES};
@@ -139,9 +165,9 @@ mod tests {
             error,
             "BRICK_KERNELS is avx3: expected portable, avx2, avxvnni, avx512, avx512vnni or f32"
         );
-        let lacking = NAMES.iter().find(|name| {
-            **name != "f32" && Isa::available().iter().all(|isa| isa.key() != **name)
-        });
+        let lacking = NAMES
+            .iter()
+            .find(|name| **name != "f32" && Isa::available().iter().all(|isa| isa.key() != **name));
         if let Some(lacking) = lacking {
             let error = Choice::named(lacking).unwrap_err().to_string();
             assert_eq!(

@@ -97,8 +97,9 @@ pub(super) trait Int8: Copy {
         totals: Self::Words,
     ) -> Self::Floats;
 
-    /// Asks for the cache lines of a `T` that lies `bytes` after `at`, whether there is one or not.
-    fn prefetch<T>(self, at: &T, bytes: usize);
+    /// Asks for the cache lines of `len` bytes, `offset` after the start of `base`, whether there is
+    /// memory or not.
+    fn prefetch(self, base: &[u8], offset: usize, len: usize);
 }
 
 /// A block format with its dot product.
@@ -163,9 +164,10 @@ fn rows<S: Int8, B: Dot>(
     y: &mut [f32],
 ) {
     let last = first_row + y.len() - 1;
-    let ahead = PREFETCH_ROWS * (size_of::<B>() * a.len());
+    let row_bytes = size_of::<B>() * a.len();
     for (group, y) in y.chunks_mut(ROWS).enumerate() {
         let mut blocks: [&[B]; ROWS] = [&[]; ROWS];
+        let bytes = w.rows_bytes(first_row + group * ROWS..last + 1);
         for (r, blocks) in blocks.iter_mut().enumerate() {
             // Past the end the last row again; what comes of it is left out.
             let row = (first_row + group * ROWS + r).min(last);
@@ -176,8 +178,10 @@ fn rows<S: Int8, B: Dot>(
             let mut of_rows = [&blocks[0][b]; ROWS];
             for r in 0..ROWS {
                 of_rows[r] = &blocks[r][b];
-                simd.prefetch(of_rows[r], ahead);
             }
+            // The rows of a group lie one after the other: as many bytes as are read here, in order.
+            let step = ROWS * size_of::<B>();
+            simd.prefetch(bytes, PREFETCH_ROWS * row_bytes + b * step, step);
             sums = B::accumulate(simd, of_rows, a, sums);
         }
         let mut eight = [0.0; ROWS];
@@ -283,9 +287,8 @@ impl Dot for BlockQ8_0 {
 #[inline(always)]
 fn dot_mins(mins: &[u8; 8], a: &BlockQ8K) -> i32 {
     let mut sum = 0;
-    for s in 0..8 {
-        let of_activations = i32::from(a.bsums[2 * s]) + i32::from(a.bsums[2 * s + 1]);
-        sum += i32::from(mins[s]) * of_activations;
+    for (&min, [even, odd]) in mins.iter().zip(a.bsums.as_chunks().0) {
+        sum += i32::from(min) * (i32::from(*even) + i32::from(*odd));
     }
     sum
 }

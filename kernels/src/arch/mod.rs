@@ -26,6 +26,7 @@ mod portable;
 mod x86_64;
 
 pub(crate) use self::choice::Choice;
+pub use self::choice::{Selection, selection};
 pub(crate) use self::panel::{PANEL_ROWS, Panel};
 
 use self::portable::Portable;

@@ -245,8 +245,8 @@ fn tile_32<S: Rows16, const T: usize, const SIGNED: bool, const MINS: bool>(
     out: &mut [[f32; PANEL_ROWS]; T],
 ) {
     let mut a: [&[Rounded32]; T] = [&[]; T];
-    for t in 0..T {
-        a[t] = &x.blocks_32(token + t)[..panel.len()];
+    for (t, a) in a.iter_mut().enumerate() {
+        *a = &x.blocks_32(token + t)[..panel.len()];
     }
     let mut sums = [simd.zero_floats(); T];
     for (b, panel) in panel.iter().enumerate() {
@@ -307,8 +307,8 @@ fn tile_256<S: Rows16, const T: usize, const SUB: usize, const MINS: bool>(
     out: &mut [[f32; PANEL_ROWS]; T],
 ) {
     let mut a: [&[BlockQ8K]; T] = [&[]; T];
-    for t in 0..T {
-        a[t] = &x.blocks_256(token + t)[..panel.len()];
+    for (t, a) in a.iter_mut().enumerate() {
+        *a = &x.blocks_256(token + t)[..panel.len()];
     }
     let mut sums = [simd.zero_floats(); T];
     for (b, panel) in panel.iter().enumerate() {

@@ -3,7 +3,7 @@
 //! All of the crate's `unsafe` is reached from here. Under Miri, which has the CPU features that
 //! it is compiled for:
 //! `cargo +nightly miri test -p brick-kernels --lib`, and the same with
-//! `RUSTFLAGS="-C target-feature=+avx2,+fma"`.
+//! `RUSTFLAGS="-C target-feature=+avx2,+fma,+f16c"`.
 
 use super::Isa;
 use crate::quant::{Format, Matrix};

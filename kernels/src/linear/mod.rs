@@ -103,10 +103,7 @@ fn in_parallel<const N: usize, B: Send>(
     }
     let work = handover();
     let tasks = x.par_chunks(per_task).zip(out.par_chunks_mut(per_task));
-    tasks.for_each_init(
-        || work.task("rounding"),
-        |_task, (x, out)| round(x, out),
-    );
+    tasks.for_each_init(|| work.task("rounding"), |_task, (x, out)| round(x, out));
 }
 
 /// `y[t, r] = finish(W_0[r, :] · x[t, :], …)` for `N` matrices of the same shape.

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::F16;
 use super::block::{Block, Codes};
-use super::rounded::round_32;
+use super::rounded::{narrow, round_32};
 use brick_runtime::brick;
 
 use crate::KernelError;
@@ -70,7 +70,7 @@ pub fn quantise_q8_0(x: &[f32], blocks: &mut [BlockQ8_0]) -> Result<(), KernelEr
         let (d, qs) = round_32(x);
         *block = BlockQ8_0 {
             d: F16::from_f32(d),
-            qs,
+            qs: narrow(&qs),
         };
     }
     Ok(())

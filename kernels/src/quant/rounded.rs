@@ -69,82 +69,97 @@ impl Rounded32 {
         let (d, qs) = round_32(x);
         // A half with all its bits: what ggml keeps.
         let half = F16::from_f32(d).to_f32();
-        let d = if half.is_normal() && half >= F16::MIN_POSITIVE {
-            half
-        } else {
-            d
-        };
+        let keeps = half.is_normal() && half >= F16::MIN_POSITIVE;
+        let d = if keeps { half } else { d };
         let mut sum = 0;
         for q in qs {
-            sum += i32::from(q);
+            sum += q;
         }
         Self {
             d,
             s: d * sum as f32,
             sum,
-            qs,
+            qs: narrow(&qs),
         }
     }
 }
 
+/// Rounded elements, which fit a byte.
+#[inline(always)]
+pub(super) fn narrow<const N: usize>(qs: &[i32; N]) -> [i8; N] {
+    let mut out = [0; N];
+    for i in 0..N {
+        out[i] = qs[i] as i8;
+    }
+    out
+}
+
 /// `d = max|x| / 127`, `q = round(x * 127 / max|x|)`, ties to even; `d` not yet a half.
 #[inline(always)]
-pub(super) fn round_32(x: &[f32; 32]) -> (f32, [i8; 32]) {
-    let (max, poison) = magnitude(x);
-    let inverse = if max > TINY { 127.0 / max } else { 0.0 };
+pub(super) fn round_32(x: &[f32; 32]) -> (f32, [i32; 32]) {
     let mut qs = [0; 32];
-    for (q, v) in qs.iter_mut().zip(x) {
-        *q = nearest(v * inverse) as i8;
+    let max = magnitude(x);
+    if max.is_nan() {
+        return (max, qs);
     }
-    (max / 127.0 + poison, qs)
+    let inverse = if max > TINY { 127.0 / max } else { 0.0 };
+    for i in 0..32 {
+        qs[i] = nearest(x[i] * inverse);
+    }
+    (max / 127.0, qs)
 }
 
 /// The first element of largest magnitude becomes -127, `q = round(x * -127 / max)`, ties to even,
 /// at most 127, `d = 1 / (-127 / max)`.
 #[inline(always)]
 pub(crate) fn round_256(x: &[f32; 256], block: &mut BlockQ8K) {
-    let (max, poison) = magnitude(x);
-    if max <= TINY {
+    let max = magnitude(x);
+    if max.is_nan() || max <= TINY {
         *block = Zeroable::zeroed();
-        block.d = poison;
+        block.d = if max.is_nan() { max } else { 0.0 };
         return;
     }
-    let largest = x.iter().copied().find(|v| v.abs() == max).unwrap_or(max);
+    let (mut plus, mut minus) = (false, false);
+    for &v in x {
+        plus |= v == max;
+        minus |= v == -max;
+    }
+    let largest = if plus && minus {
+        x.iter().copied().find(|v| v.abs() == max).unwrap_or(max)
+    } else if minus {
+        -max
+    } else {
+        max
+    };
     let inverse = -127.0 / largest;
-    for (q, v) in block.qs.iter_mut().zip(x) {
-        *q = nearest(inverse * v).min(127) as i8;
-    }
-    for (sum, qs) in block.bsums.iter_mut().zip(block.qs.as_chunks::<16>().0) {
-        *sum = 0;
-        for q in qs {
-            *sum += i16::from(*q);
+    let sums = block.bsums.iter_mut().zip(block.qs.as_chunks_mut::<16>().0);
+    for (x, (to_sum, to)) in x.as_chunks::<16>().0.iter().zip(sums) {
+        let (mut qs, mut sum) = ([0; 16], 0);
+        for i in 0..16 {
+            qs[i] = nearest(inverse * x[i]).min(127);
+            sum += qs[i];
         }
+        *to = narrow(&qs);
+        *to_sum = sum as i16;
     }
-    block.d = 1.0 / inverse + poison;
+    block.d = 1.0 / inverse;
 }
 
-/// The largest magnitude, NaN left out; and 0, or NaN if an element is not finite.
+/// The largest magnitude; NaN if an element is not finite. As integers, magnitudes are in the same
+/// order, and above infinity are the NaNs; in any order of comparing, which leaves the compiler a
+/// vector.
 #[inline(always)]
-fn magnitude<const N: usize>(x: &[f32; N]) -> (f32, f32) {
-    // Eight lanes, so that the order of the maxima leaves the compiler a vector.
-    let (mut max, mut poison) = ([0.0f32; 8], [0.0f32; 8]);
-    for x in x.as_chunks::<8>().0 {
-        for i in 0..8 {
-            let v = x[i].abs();
-            max[i] = if v > max[i] { v } else { max[i] };
-            poison[i] += v * 0.0;
-        }
+fn magnitude<const N: usize>(x: &[f32; N]) -> f32 {
+    let mut max = 0;
+    for v in x {
+        max = max.max(v.to_bits() & (u32::MAX >> 1));
     }
-    let (mut largest, mut bad) = (0.0f32, 0.0);
-    for i in 0..8 {
-        largest = largest.max(max[i]);
-        bad += poison[i];
-    }
-    (largest, bad)
+    let max = f32::from_bits(max);
+    if max.is_finite() { max } else { f32::NAN }
 }
 
 /// The nearest integer, ties to even, of a number below 2^22 (ggml's `nearest_int`): added to
-/// 1.5 * 2^23 the number loses its fraction. Anything for NaN.
+/// 1.5 * 2^23 the number loses its fraction.
 #[inline(always)]
 fn nearest(x: f32) -> i32 {
     const SHIFT: f32 = 12_582_912.0;

@@ -6,7 +6,7 @@ mod running;
 mod speed;
 mod spread;
 
-use super::engine::MAX_THREADS;
+use super::engine::{MAX_THREADS, PrecisionArg};
 use super::record::RecordArgs;
 use crate::model_file::ModelArg;
 use std::num::NonZeroUsize;
@@ -52,6 +52,9 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS)
     )]
     threads: Vec<u16>,
+
+    #[command(flatten)]
+    precision: PrecisionArg,
 
     /// How often to measure each
     #[arg(short, long, value_name = "N", default_value = "5")]

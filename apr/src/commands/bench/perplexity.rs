@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
     };
     let name = path.display().to_string();
     let bytes = fs::read(path).with_context(|| name.clone())?;
-    engine::open(&args.model, |engine| {
+    engine::open(&args.model, args.precision, |engine| {
         let ctx = args.ctx.map_or(DEFAULT_CTX, usize::from);
         let chunks = args.chunks.map_or(usize::MAX, usize::from);
         let text = Text::new(engine, &name, &bytes, ctx)?;
@@ -195,7 +195,7 @@ impl Report<'_> {
         if json {
             let document = Document {
                 schema: SCHEMA,
-                identity: Identity::new(engine.file, engine.architecture()),
+                identity: engine.identity(),
                 report: self,
             };
             serde_json::to_writer_pretty(&mut out, &document)?;

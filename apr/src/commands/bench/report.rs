@@ -122,7 +122,7 @@ impl Report<'_> {
     pub(super) fn print(&self, json: bool, engine: &Engine<'_>) -> io::Result<()> {
         if json {
             // Reads all of the file, which must not be before the memory is looked at.
-            let identity = Identity::new(engine.file, engine.architecture());
+            let identity = engine.identity();
             let document = Document {
                 schema: SCHEMA,
                 identity,

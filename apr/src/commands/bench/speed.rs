@@ -7,7 +7,6 @@ use super::spread::Spread;
 use crate::commands::collector::Subject;
 use crate::commands::engine::{self, Engine};
 use crate::model::{ModelError, Session};
-use crate::model_file::ModelArg;
 use crate::progress::Progress;
 use anyhow::{Result, bail};
 use brick_runtime::timeline::span_scope;
@@ -26,7 +25,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if args.prompt_tokens == Some(0) && args.tokens == 0 {
         bail!("nothing to measure: -p and -n are 0");
     }
-    engine::open(&args.model, |engine| {
+    engine::open(&args.model, args.precision, |engine| {
         let sizes = Sizes::new(args, engine)?;
         let subject = Subject {
             command: "apr bench",
@@ -90,7 +89,7 @@ fn measure<'a>(args: &Args, running: &mut Running<'_, 'a>, sizes: &Sizes) -> Res
     }
     // Before there is a second copy of the vocabulary.
     let peak_rss_bytes = peak_rss_bytes();
-    let loads = (0..args.repetitions.get()).map(|_| load(&args.model, threads[0], sizes));
+    let loads = (0..args.repetitions.get()).map(|_| load(args, threads[0], sizes));
     let loads = loads.collect::<Result<Vec<_>>>()?;
     let ms = |which: usize| {
         let each = loads.iter().map(|load| load[which].as_secs_f64() * 1e3);
@@ -115,9 +114,9 @@ fn measure<'a>(args: &Args, running: &mut Running<'_, 'a>, sizes: &Sizes) -> Res
 
 /// Loads the model once more: what it took until it was there, and until a first token's logits were,
 /// from opening the file.
-fn load(model: &ModelArg, threads: usize, sizes: &Sizes) -> Result<[Duration; 2]> {
+fn load(args: &Args, threads: usize, sizes: &Sizes) -> Result<[Duration; 2]> {
     let _span = span_scope("load");
-    engine::open(model, |engine| {
+    engine::open(&args.model, args.precision, |engine| {
         engine::pool(threads)?.install(|| {
             let mut session = Session::new(&engine.model, sizes.context)?;
             session.feed(&tokens(engine, 1))?;

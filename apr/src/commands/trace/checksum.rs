@@ -1,6 +1,6 @@
 //! `apr trace checksum`: the first kernel, layer and position where two runs part.
 
-use crate::commands::engine::{self, Engine, PromptArg, ThreadArgs};
+use crate::commands::engine::{self, ComputeArgs, Engine, PromptArg};
 use crate::model::{Halt, Observer, Session, Tensor, View};
 use crate::model_file::ModelArg;
 use crate::trace::Identity;
@@ -45,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "R", requires = "against")]
     tolerance: Option<f64>,
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
 }
 
 /// What `--output` writes.
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
         probe(path).with_context(|| path.display().to_string())?;
     }
-    engine::with(&args.model, &args.threads, |engine| {
+    engine::with(&args.model, &args.compute, |engine| {
         let prompt = engine.encode(&args.prompt.text)?;
         if let Some((path, reference)) = &reference {
             let theirs = reference.tokens.get(..reference.prompt_tokens);
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         if let Some(path) = &args.output {
             let written = Written {
                 schema: SCHEMA,
-                identity: Identity::new(engine.file, engine.architecture()),
+                identity: engine.identity(),
                 threads: rayon::current_num_threads(),
                 prompt_tokens: prompt.len(),
                 tokens: &tokens,

@@ -138,8 +138,9 @@ fn fixed(figure: &Figure, decimals: usize) -> String {
 fn roundings(errors: &RoundingErrors, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "\nRounding activations to 8 bits, as integer dot products would (this run does not), derived; \
-         the worst first"
+        "\nRounding activations to 8 bits, as integer dot products do (this run {}), derived; the worst \
+         first",
+        if errors.applied { "too" } else { "does not" }
     )?;
     let header = [
         "layer",

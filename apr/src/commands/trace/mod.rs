@@ -12,7 +12,7 @@ mod report;
 mod rounding;
 mod weights;
 
-use super::engine::{self, Engine, PromptArg, ThreadArgs};
+use super::engine::{self, ComputeArgs, Engine, PromptArg};
 use super::token::Token;
 use crate::jidoka;
 use crate::model::{Generator, Session};
@@ -94,7 +94,7 @@ pub struct Args {
     cap_mib: u32,
 
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
 
     /// What to print: tables for people, or one JSON object (schema "apr.model-trace/1")
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -160,7 +160,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
         probe(path).with_context(|| path.display().to_string())?;
     }
-    engine::with(&args.model, &args.threads, |engine| {
+    engine::with(&args.model, &args.compute, |engine| {
         let report = trace(args, engine, reference.as_ref())?;
         match &args.output {
             Some(path) => write_whole(path, |out| write(args.format, &report, out))

@@ -40,8 +40,8 @@ const PROVENANCE: [(&str, &str); 8] = [
     ),
     (
         "quant_error.activations",
-        "derived: the run's activations against what quantising them would leave; the run itself \
-         takes them in f32",
+        "derived: the run's activations against what rounding them leaves; `applied` says whether the \
+         run itself rounds them",
     ),
     ("kv", "measured: read from the cache after the last pass"),
     (
@@ -138,9 +138,10 @@ impl<'a> Report<'a> {
         ids.extend(evolutions.flatten().map(|evolution| evolution.token));
         let token = |id| Ok((id, Token::new(&engine.tokenizer, id)?));
         let roundings = collector.roundings;
+        let rounds = engine.rounds;
         Ok(Self {
             schema: SCHEMA,
-            identity: Identity::new(engine.file, engine.architecture()),
+            identity: engine.identity(),
             model: engine.name,
             architecture: engine.architecture(),
             threads: rayon::current_num_threads(),
@@ -157,7 +158,7 @@ impl<'a> Report<'a> {
             quant_error: errors.map(|(weights, drift)| QuantErrors {
                 weights,
                 drift,
-                activations: roundings.map(|roundings| roundings.into_errors(engine.gguf)),
+                activations: roundings.map(|roundings| roundings.into_errors(engine.gguf, rounds)),
             }),
             kv,
             activations: args.sections.activations.then_some(collector.activations),

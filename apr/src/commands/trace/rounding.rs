@@ -1,5 +1,5 @@
-//! What rounding activations to 8 bits would cost: the inputs of the matrix products, and what integer
-//! dot products would see of them. The kernels here take them as they are, in 32 bits.
+//! What rounding activations to 8 bits costs, or would cost with `--precision f32`: the inputs of the
+//! matrix products, and what integer dot products see of them.
 
 use super::weights::{GroupError, worst_first};
 use crate::gguf::Gguf;
@@ -27,6 +27,8 @@ struct Input {
 /// All inputs, as they are exported.
 #[derive(Debug, Serialize)]
 pub(super) struct RoundingErrors {
+    /// Whether the run rounded them.
+    pub(super) applied: bool,
     /// The worst in what they are ranked by first.
     pub(super) inputs: Vec<InputError>,
     /// All inputs that have whole blocks of a format together.
@@ -48,7 +50,7 @@ pub(super) struct InputError {
     pub(super) ranked_by: &'static str,
 }
 
-/// A weight matrix and what ggml's integer dot products with it take.
+/// A weight matrix and what integer dot products with it take.
 #[derive(Debug, Serialize)]
 pub(super) struct ReadBy {
     pub(super) weights: &'static str,
@@ -99,7 +101,7 @@ impl Roundings {
     }
 
     /// What was found, ranked.
-    pub(super) fn into_errors(self, gguf: &Gguf<'_>) -> RoundingErrors {
+    pub(super) fn into_errors(self, gguf: &Gguf<'_>, applied: bool) -> RoundingErrors {
         let named = |((layer, node), input): ((Option<usize>, Node), Input)| {
             let read_by = read_by(gguf, layer, node);
             let taken = read_by.iter().find_map(|by| by.takes);
@@ -121,6 +123,7 @@ impl Roundings {
             (input.layer.map_or("head".to_owned(), of), input.ranked())
         });
         RoundingErrors {
+            applied,
             by_format: GroupError::ranked(known),
             by_layer: GroupError::ranked(layers),
             inputs,

@@ -117,8 +117,8 @@ impl Int8 for Portable {
     fn totals(self, sums: [[i32; 8]; ROWS]) -> [i32; 8] {
         let mut out = [0; 8];
         for r in 0..ROWS {
-            for i in 0..8 {
-                out[r] += sums[r][i];
+            for sum in sums[r] {
+                out[r] += sum;
             }
         }
         out
@@ -150,7 +150,7 @@ impl Int8 for Portable {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, _at: &T, _bytes: usize) {}
+    fn prefetch(self, _base: &[u8], _offset: usize, _len: usize) {}
 }
 
 impl Rows16 for Portable {

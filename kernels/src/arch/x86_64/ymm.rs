@@ -176,9 +176,9 @@ impl<M: Multiply> Int8 for Ymm<M> {
     }
 
     #[inline(always)]
-    fn prefetch<T>(self, at: &T, bytes: usize) {
-        let start = std::ptr::from_ref(at).cast::<i8>().wrapping_add(bytes);
-        for line in (0..size_of::<T>()).step_by(64) {
+    fn prefetch(self, base: &[u8], offset: usize, len: usize) {
+        let start = base.as_ptr().cast::<i8>().wrapping_add(offset);
+        for line in (0..len).step_by(64) {
             // SAFETY: x86-64 has the instruction, which reads nothing and faults at no address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line)) }
         }
