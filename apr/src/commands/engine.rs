@@ -36,12 +36,12 @@ pub(super) struct PromptArg {
     pub(super) text: String,
 }
 
-/// How matrix products with quantised weights take their activations.
+/// In what numbers a model is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Precision {
-    /// Round them to 8 bits and multiply integers, as llama.cpp does
+    /// Round them to 8 bits and multiply integers, and keep keys and values as halves, as llama.cpp does
     Int8,
-    /// Take them as they are: slower, and the reference
+    /// Take and keep all as it is: slower, and the reference
     F32,
 }
 

@@ -3,7 +3,7 @@
 use super::observe::{Observer, Tap};
 use super::scratch::Scratch;
 use super::{Model, ModelError};
-use brick_kernels::kv_cache::{KvCache, KvFormat, KvLayout};
+use brick_kernels::kv_cache::{KvCache, KvLayout};
 
 /// Tokens that go through the layers together. More would not make the matrix products faster
 /// and would need more memory: a few megabytes of activations for the models at hand.
@@ -46,7 +46,7 @@ impl<'m> Session<'m> {
             head_dim: config.head_dim,
             capacity,
             max_batch: BATCH,
-            format: KvFormat::F32,
+            format: model.kv_format()?,
         })?;
         Ok(Self {
             model,

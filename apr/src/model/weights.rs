@@ -3,6 +3,7 @@
 use super::ModelError;
 use crate::arch::{ArchError, Config};
 use crate::gguf::{Gguf, Tensor};
+use brick_kernels::kv_cache::KvFormat;
 use brick_kernels::lm_head::{lm_head, logit_softcap};
 use brick_kernels::projection::{GateUpWeights, QkvWeights};
 use brick_kernels::quant::{Activations, Matrix};
@@ -77,7 +78,8 @@ impl<'a> Model<'a> {
     }
 
     /// The same model, with matrix products that take their activations so. After [`load`](Self::load)
-    /// they are rounded to 8 bits where the weights are quantised.
+    /// they are rounded to 8 bits where the weights are quantised, and sessions keep keys and values as
+    /// halves.
     #[must_use]
     pub fn with_activations(mut self, activations: Activations) -> Self {
         let set = |w: &mut Matrix<'a>| *w = w.with_activations(activations);
@@ -89,6 +91,15 @@ impl<'a> Model<'a> {
             [gate, up, &mut layer.down].into_iter().for_each(set);
         }
         self
+    }
+
+    /// How a session keeps keys and values: as halves where products round more than that.
+    pub(super) fn kv_format(&self) -> Result<KvFormat, ModelError> {
+        let rounds = brick_kernels::selection()?.rounds_activations;
+        Ok(match self.head.activations() {
+            Activations::Rounded if rounds => KvFormat::F16,
+            _ => KvFormat::F32,
+        })
     }
 
     /// The hyperparameters.
