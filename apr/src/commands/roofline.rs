@@ -238,6 +238,7 @@ pub(super) fn print(
     }
     writeln!(
         out,
-        "roof: the lowest that a brick is not above; cache, where its bytes came faster than memory gives them"
+        "roof: the lowest that a brick is not above; cache, where its bytes came faster than memory gives them; \
+         compute is that of f32: products with quantised weights multiply integers, and may be above it"
     )
 }
