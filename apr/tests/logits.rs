@@ -73,6 +73,16 @@ fn distance(logits: &[f32], oracle: &[(usize, f32)]) -> f32 {
         .fold(0.0, f32::max)
 }
 
+/// From the nearer of llama.cpp's two passes over a prompt, with and without flash attention: where
+/// both sides round to 8 bits, the last bits of attention decide which way elements go, and those two
+/// are as far from each other as from us.
+fn distance_from_nearest(logits: &[f32], prompt: &Value, golden: &Value) -> f32 {
+    let prompts = golden["prompts"].as_array().expect("prompts").iter();
+    let same = prompts.filter(|p| p["prompt"] == prompt["prompt"]);
+    let off = same.map(|p| distance(logits, &pairs(&p["top10_last_prompt_token"])));
+    off.fold(f32::INFINITY, f32::min)
+}
+
 /// The reference path.
 fn exact<'a>(gguf: &Gguf<'a>) -> Model<'a> {
     let model = Model::load(gguf).expect("the model loads");
@@ -96,7 +106,10 @@ fn against_llama_cpp_with(activations: Activations, gguf: &Gguf, golden: &Value,
         let greedy = ids(&prompt["greedy_tokens"]);
         let mut session = Session::new(&model, tokens.len() + greedy.len()).expect("a session");
         let logits = session.feed(&tokens).expect("prefill");
-        let off = distance(logits, &pairs(&prompt["top10_last_prompt_token"]));
+        let off = match activations {
+            Activations::Rounded => distance_from_nearest(logits, prompt, golden),
+            Activations::F32 => distance(logits, &pairs(&prompt["top10_last_prompt_token"])),
+        };
         println!("{name}, {activations:?}: {off:.4} from llama.cpp");
         assert!(off <= bound.logit, "{name}: {off} from llama.cpp");
 
