@@ -3,7 +3,7 @@
 use crate::{MINUTE, exporter, oracles};
 use brick_runtime::BrickInfo;
 use brick_runtime::sink::Limits;
-use brick_runtime::sink::otlp::Protocol;
+use brick_runtime::sink::otlp::{Headers, Protocol};
 use brick_runtime::span::{Resource, TraceContext};
 use brick_runtime::tracer::{BrickTracer, SyscallCategory, TracedBrickResult};
 use serde_json::{Value as Json, json};
@@ -43,7 +43,12 @@ fn the_id_that_is_returned_is_that_of_the_span_that_arrives() {
     let file = dir.path().join("spans.jsonl");
     let receiver = oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
     let port = receiver.first_line.split_whitespace().nth(1).unwrap();
-    let exporter = exporter(port.parse().unwrap(), Protocol::Grpc, Limits::default());
+    let exporter = exporter(
+        port.parse().unwrap(),
+        Protocol::Grpc,
+        &Headers::new(),
+        Limits::default(),
+    );
     let exporter = Arc::new(exporter);
     let parent: TraceContext = PARENT.parse().unwrap();
     let tracer = BrickTracer::new().with_spans(
