@@ -11,7 +11,8 @@ use crate::timeline::Recording;
 ///
 /// [`advance`](SpanStream::advance) looks what has ended since, the iterator gives it away: by the time it
 /// ended, a child before its parent, the root at last, when it is [complete](SpanStream::complete). Whoever stays
-/// away for good has missed what was recorded since it last looked, and no more.
+/// away for good has missed what was recorded since it last looked, and no more. What a thread ended last
+/// is given away after the look that follows: until then it may be said to have [failed](crate::timeline::fail).
 ///
 /// What is given away takes no memory any more, unless the recording is to be
 /// [kept](SpanStream::keeping) for somebody else; the recording's
@@ -25,10 +26,10 @@ use crate::timeline::Recording;
 ///     let root = SpanRecord::root("demo", 0, 0, Resource::detect("demo"));
 ///     let mut stream = SpanStream::new(recording, root, LamportClock::new());
 ///     drop(span_scope("first"));
+///     drop(span_scope("second"));
 ///     stream.advance();
 ///     assert_eq!(stream.next().unwrap().name, "first");
-///     assert_eq!(stream.next(), None); // yet
-///     drop(span_scope("second"));
+///     assert_eq!(stream.next(), None); // it may still be said of the second that it failed
 ///     stream.complete(|root| root);
 ///     let rest: Vec<_> = stream.map(|span| span.name).collect();
 ///     assert_eq!(rest, ["second", "demo"]);
