@@ -46,10 +46,11 @@ pub struct AttentionConfig {
 impl AttentionConfig {
     /// Positions that the token at `pos` attends to.
     pub fn visible(&self, pos: usize) -> Range<usize> {
+        let end = pos.saturating_add(1);
         let start = self
             .window
-            .map_or(0, |window| (pos + 1).saturating_sub(window.get()));
-        start..pos + 1
+            .map_or(0, |window| end.saturating_sub(window.get()));
+        start..end
     }
 
     /// Positions that one or more of `n_tokens` tokens from `first_pos` on attend to.
@@ -91,7 +92,7 @@ impl AttentionConfig {
     budget_us = 20 + config.flops(cache.head_dim(), first_pos, n_tokens) / 10000,
     assert(out = "finite"),
     flops = config.flops(cache.head_dim(), first_pos, n_tokens),
-    bytes = cache.position_bytes() * config.seen(first_pos, n_tokens).len()
+    bytes = cache.position_bytes() * config.seen(first_pos, n_tokens).len().min(cache.len(layer))
         + 4 * (q.len() + out.len()),
     category = Attention
 )]

@@ -20,11 +20,11 @@ use crate::kv_cache::KvCache;
 /// written at `pos`, or a window has left behind what it sees.
 #[brick(
     id = AttentionWeights,
-    budget_us = 20 + q.len() * (pos + 1) / 500,
+    budget_us = 20 + q.len() * (pos.min(cache.len(layer)) + 1) / 500,
     assert(weights = "finite"),
-    flops = 2 * q.len() * config.visible(pos).len(),
+    flops = 2 * q.len() * config.visible(pos.min(cache.len(layer))).len(),
     bytes = 4 * (q.len() + weights.len())
-        + cache.position_bytes() / 2 * config.visible(pos).len(),
+        + cache.position_bytes() / 2 * config.visible(pos.min(cache.len(layer))).len(),
     category = Attention
 )]
 pub fn attention_weights(
