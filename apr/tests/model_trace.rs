@@ -152,17 +152,19 @@ fn the_cache_and_the_stream_are_numpys() {
     });
 }
 
-/// Layers × 2 × heads × elements × 4 bytes for each position: tiny-llama has 3, 2 and 64.
+/// Layers × 2 × heads × elements × bytes of each position: tiny-llama has 3, 2 and 64. Halves, unless
+/// f32 is asked for.
 #[test]
 fn the_cache_says_its_size() {
-    let kv = &trace(
-        &tiny("tiny-llama"),
-        &["--kv", "--prompt", "hello world", "-n", "2"],
-    )["kv"];
-    assert_eq!((&kv["positions"], &kv["capacity"]), (&4.into(), &5.into()));
-    assert_eq!(kv["used_bytes"], 4 * 3 * 2 * 2 * 64 * 4);
-    assert_eq!(kv["reserved_bytes"], 5 * 3 * 2 * 2 * 64 * 4);
-    assert_eq!(kv["layers"][2]["k_norm"]["rows"], 4 * 2);
+    let args = ["--kv", "--prompt", "hello world", "-n", "2", "--precision"];
+    for (precision, bytes) in [("int8", 2), ("f32", 4)] {
+        let kv = &trace(&tiny("tiny-llama"), &[&args[..], &[precision]].concat())["kv"];
+        assert_eq!((&kv["positions"], &kv["capacity"]), (&4.into(), &5.into()));
+        assert_eq!(kv["element_bytes"], bytes);
+        assert_eq!(kv["used_bytes"], 4 * 3 * 2 * 2 * 64 * bytes);
+        assert_eq!(kv["reserved_bytes"], 5 * 3 * 2 * 2 * 64 * bytes);
+        assert_eq!(kv["layers"][2]["k_norm"]["rows"], 4 * 2);
+    }
 }
 
 /// Every pass has its record, the last layer's lens is the model itself, and what is traced is what

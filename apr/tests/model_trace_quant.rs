@@ -6,6 +6,7 @@ mod support;
 
 use apr::gguf::Gguf;
 use apr::model::{Halt, Model, Node, Observer, Session, Tensor, View};
+use brick_kernels::quant::Activations;
 use serde_json::Value;
 use std::path::Path;
 use support::model_trace::{list, near, trace};
@@ -290,10 +291,11 @@ fn drift_is_the_distance_of_two_runs() {
     let found = trace(&tiny("tiny-llama"), &args);
     let drift = list(&found["quant_error"]["drift"]["tensors"]);
     for (node, layer) in [(Node::AttnHeads, Some(1)), (Node::Logits, None)] {
-        let row = |path: &Path| {
+        let row = |path: &Path, activations| {
             let file = support::open(path);
             let gguf = Gguf::parse(&file).unwrap();
             let model = Model::load(&gguf).unwrap();
+            let model = model.with_activations(activations);
             let mut row = Row(node, layer, Vec::new());
             let mut session = Session::new(&model, 8).unwrap();
             session.observe(&mut row);
@@ -301,7 +303,8 @@ fn drift_is_the_distance_of_two_runs() {
             drop(session);
             row.2
         };
-        let (x, y) = (row(&path), row(&tiny("tiny-llama")));
+        let x = row(&path, Activations::F32);
+        let y = row(&tiny("tiny-llama"), Activations::Rounded);
         let (mut noise, mut signal) = (0.0, 0.0);
         for (&x, &y) in x.iter().zip(&y) {
             noise += (f64::from(x) - f64::from(y)).powi(2);

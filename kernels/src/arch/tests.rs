@@ -64,14 +64,16 @@ fn weighted_sums_of_every_ragged_width() {
         let shapes = [
             (1, 1),
             (3, 15),
-            (7, 64),
             (5, 65),
+            (0, 9),
+            (7, 64),
             (33, 256),
             (2, 200),
-            (0, 9),
         ];
-        for ((n, cols), n_out) in shapes
-            .into_iter()
+        let few = if cfg!(miri) { 4 } else { shapes.len() };
+        for ((n, cols), n_out) in shapes[..few]
+            .iter()
+            .copied()
             .flat_map(|s| (1..=MOST).map(move |n| (s, n)))
         {
             let stride = n + 3;
