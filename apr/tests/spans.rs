@@ -254,10 +254,10 @@ fn the_work_of_two_threads_is_one_tree() {
             continue;
         };
         let path = path(&spans, span);
-        assert!(
-            path.ends_with(&["prefill", "request", "apr run"]),
-            "{path:?}"
-        );
+        assert!(path.ends_with(&["request", "apr run"]), "{path:?}");
+        // The other thread may help with a single token too.
+        let phase = |name: &&str| ["prefill", "decode"].contains(name);
+        assert!(path.iter().any(phase), "{path:?}");
         assert!(path.iter().any(|name| name.starts_with("layer ")));
         let kernel = |name: &&str| name.ends_with("Projection") || name.ends_with("Attention");
         assert!(
@@ -265,8 +265,8 @@ fn the_work_of_two_threads_is_one_tree() {
             "{path:?}"
         );
         assert_eq!(
-            span["attributes"]["brick.layer"],
-            launched["attributes"]["brick.layer"]
+            span["attributes"]["brick.layer"], launched["attributes"]["brick.layer"],
+            "{path:?}"
         );
     }
 }

@@ -149,14 +149,16 @@ pub(super) struct Origin {
 pub(super) fn origin() -> Option<Origin> {
     let (layer, position) = here();
     with_log(|log, local| {
+        let open = log.innermost()?;
         Some(Origin {
             generation: local.session.generation,
             event: EventId {
                 log: local.number,
-                index: log.innermost()?.index,
+                index: open.index,
             },
-            layer,
-            position,
+            // A task hands part of its work on: it knows where it stands, its thread does not.
+            layer: layer.or(open.layer),
+            position: position.or(open.position),
         })
     })
     .flatten()
