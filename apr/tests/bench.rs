@@ -242,9 +242,8 @@ fn spans_arrive() {
     };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("spans.jsonl");
-    let receiver = oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
-    let port = receiver.first_line.split_whitespace().nth(1).unwrap();
-    let url = format!("http://127.0.0.1:{port}");
+    let receiver = oracles::Receiver::start(&python, &file);
+    let url = receiver.url();
     let size = ["bench", "-p", "5", "-n", "4", "-r", "2", "-t", "1"];
     let output = apr(&[&size[..], &["--otlp-endpoint", &url]].concat());
     let told = String::from_utf8(output.stderr).unwrap();

@@ -169,9 +169,8 @@ fn escalated_calls_are_spans() {
     };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("spans.jsonl");
-    let receiver = oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
-    let port = receiver.first_line.split_whitespace().nth(1).unwrap();
-    let url = format!("http://127.0.0.1:{port}");
+    let receiver = oracles::Receiver::start(&python, &file);
+    let url = receiver.url();
     let decode = decode(&["--escalate", "--otlp-endpoint", &url]);
     let text = fs::read_to_string(&file).unwrap();
     let spans = text

@@ -75,10 +75,8 @@ fn the_spans_of_what_failed_arrive_as_errors() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("spans.jsonl");
-        let receiver =
-            oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
-        let port = receiver.first_line.split_whitespace().nth(1).unwrap();
-        let url = format!("http://127.0.0.1:{port}");
+        let receiver = oracles::Receiver::start(&python, &file);
+        let url = receiver.url();
         let (_, told) = stopped(command, &["--otlp-endpoint", &url]);
         let text = fs::read_to_string(&file).unwrap();
         let spans: Vec<Value> = text

@@ -72,12 +72,14 @@ fn a_run_arrives_with_its_tree_times_and_attributes() {
         return;
     };
     let plain = run(&[], &[]);
-    for (at, protocol) in [(1, "grpc"), (2, "http/protobuf")] {
+    for protocol in ["grpc", "http/protobuf"] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("spans.jsonl");
-        let receiver =
-            oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
-        let port = receiver.first_line.split_whitespace().nth(at).unwrap();
+        let receiver = oracles::Receiver::start(&python, &file);
+        let port = match protocol {
+            "grpc" => receiver.grpc,
+            _ => receiver.http,
+        };
         let url = format!("http://127.0.0.1:{port}");
         let traceparent = format!("00-{TRACE}-{CALLER}-01");
         let output = run(
@@ -160,14 +162,6 @@ fn a_run_arrives_with_its_tree_times_and_attributes() {
     }
 }
 
-/// A receiver that writes to `file`, and its URL for gRPC.
-fn receiver(python: &Path, file: &Path) -> (oracles::Running, String) {
-    let receiver = oracles::Running::start(oracles::oracle(python, "otlp_receiver.py").arg(file));
-    let port = receiver.first_line.split_whitespace().nth(1).unwrap();
-    let url = format!("http://127.0.0.1:{port}");
-    (receiver, url)
-}
-
 /// The run stands still after its prompt, for nobody reads what it prints: the prompt's spans are
 /// there, and stay when it is killed.
 #[test]
@@ -177,7 +171,8 @@ fn spans_arrive_while_the_run_goes_on() {
     };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("spans.jsonl");
-    let (_receiver, url) = receiver(&python, &file);
+    let receiver = oracles::Receiver::start(&python, &file);
+    let url = receiver.url();
     let (_reader, mut full) = std::io::pipe().unwrap();
     // What a pipe holds.
     full.write_all(&[b' '; 65536]).unwrap();
@@ -233,7 +228,8 @@ fn the_work_of_two_threads_is_one_tree() {
     let spans = loop {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("spans.jsonl");
-        let (_receiver, url) = receiver(&python, &file);
+        let receiver = oracles::Receiver::start(&python, &file);
+        let url = receiver.url();
         let args = ["run", "--threads", "2", "-n", "2", "--otlp-endpoint", &url];
         let output = Command::new(env!("CARGO_BIN_EXE_apr"))
             .args(args)
@@ -287,7 +283,8 @@ fn as_the_environment_says() {
     };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("spans.jsonl");
-    let (_receiver, url) = receiver(&python, &file);
+    let receiver = oracles::Receiver::start(&python, &file);
+    let url = receiver.url();
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),
         (

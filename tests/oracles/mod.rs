@@ -82,3 +82,32 @@ impl Drop for Running {
         let _ = self.child.wait();
     }
 }
+
+/// A collector that is not ours, on loopback, until it is dropped: it writes every span down.
+pub struct Receiver {
+    _process: Running,
+    /// The port of OTLP by gRPC.
+    pub grpc: u16,
+    /// The port of OTLP by HTTP.
+    pub http: u16,
+}
+
+impl Receiver {
+    /// Starts tests/oracles/otlp_receiver.py, which writes to `file`, a line for each span.
+    pub fn start(python: &Path, file: &Path) -> Receiver {
+        let process = Running::start(oracle(python, "otlp_receiver.py").arg(file));
+        let mut ports = process.first_line.split_whitespace().skip(1);
+        let mut port = || ports.next().unwrap().parse().unwrap();
+        let (grpc, http) = (port(), port());
+        Receiver {
+            _process: process,
+            grpc,
+            http,
+        }
+    }
+
+    /// Where it takes spans by gRPC.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.grpc)
+    }
+}

@@ -122,16 +122,10 @@ fn every_field_of_every_span_as_opentelemetry_decodes_it() {
     };
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("spans.jsonl");
-    let receiver = oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&out));
-    let ports: Vec<u16> = receiver
-        .first_line
-        .split_whitespace()
-        .skip(1)
-        .map(|p| p.parse().unwrap())
-        .collect();
+    let receiver = oracles::Receiver::start(&python, &out);
     for (protocol, name, port) in [
-        (Protocol::Grpc, "grpc", ports[0]),
-        (Protocol::Http, "http", ports[1]),
+        (Protocol::Grpc, "grpc", receiver.grpc),
+        (Protocol::Http, "http", receiver.http),
     ] {
         let spans = trace();
         let headers = Headers::parse("Authorization=Bearer%20a%2Cb%3D,x-team=kernels").unwrap();

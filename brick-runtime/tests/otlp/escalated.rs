@@ -41,10 +41,9 @@ fn the_id_that_is_returned_is_that_of_the_span_that_arrives() {
     };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("spans.jsonl");
-    let receiver = oracles::Running::start(oracles::oracle(&python, "otlp_receiver.py").arg(&file));
-    let port = receiver.first_line.split_whitespace().nth(1).unwrap();
+    let receiver = oracles::Receiver::start(&python, &file);
     let exporter = exporter(
-        port.parse().unwrap(),
+        receiver.grpc,
         Protocol::Grpc,
         &Headers::new(),
         Limits::default(),

@@ -108,10 +108,10 @@ pub(crate) const DOT_BYTES: usize = 16 << 10;
 pub(crate) enum ByteDot {
     /// `vpdpbusd` on 512 bits.
     #[cfg(target_arch = "x86_64")]
-    Avx512Vnni(x86_64::Avx512Vnni),
+    Avx512Vnni(super::Avx512Vnni),
     /// `vpdpbusd` on 256 bits.
     #[cfg(target_arch = "x86_64")]
-    AvxVnni(x86_64::AvxVnni),
+    AvxVnni(super::AvxVnni),
     /// `vpmaddubsw`, `vpmaddwd` and `vpaddd` on 256 bits.
     #[cfg(target_arch = "x86_64")]
     Avx2(super::Avx2),
@@ -124,8 +124,8 @@ impl ByteDot {
         {
             let ways = [
                 super::Avx2::new().map(ByteDot::Avx2),
-                x86_64::AvxVnni::new().map(ByteDot::AvxVnni),
-                x86_64::Avx512Vnni::new().map(ByteDot::Avx512Vnni),
+                super::AvxVnni::new().map(ByteDot::AvxVnni),
+                super::Avx512Vnni::new().map(ByteDot::Avx512Vnni),
             ];
             ways.into_iter().flatten().collect()
         }
@@ -153,8 +153,8 @@ impl ByteDot {
     pub(crate) fn dot(self, rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
         #[cfg(target_arch = "x86_64")]
         match self {
-            ByteDot::Avx512Vnni(vnni) => vnni.dot(rounds, factor, bytes),
-            ByteDot::AvxVnni(vnni) => vnni.dot(rounds, factor, bytes),
+            ByteDot::Avx512Vnni(vnni) => x86_64::dot_avx512_vnni(vnni, rounds, factor, bytes),
+            ByteDot::AvxVnni(vnni) => x86_64::dot_avx_vnni(vnni, rounds, factor, bytes),
             ByteDot::Avx2(avx2) => x86_64::dot_avx2(avx2, rounds, factor, bytes),
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -175,7 +175,7 @@ mod x86_64 {
     };
     use std::hint::black_box;
 
-    use super::super::{Avx2, Avx512};
+    use super::super::{Avx2, Avx512, Avx512Vnni, AvxVnni};
     use super::{AVX2_CHAINS, AVX512_CHAINS, DOT_BYTES, multiply_adds, sum_of};
 
     pub(super) fn sum_of_avx2(_proof: Avx2, data: &[u64]) -> u64 {
@@ -217,48 +217,40 @@ mod x86_64 {
     /// Sums of products that are on their way at a time.
     const SUMS: usize = 8;
 
-    /// Proof that this CPU has AVX-512 (F, BW) with VNNI.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Avx512Vnni(());
-
-    impl Avx512Vnni {
-        pub(super) fn new() -> Option<Self> {
-            let has = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vnni");
-            has.then_some(Self(()))
-        }
-
-        pub(super) fn dot(self, rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
-            #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-            fn compiled(rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
-                let factor = _mm512_set1_epi8(factor as i8);
-                let mut sums = [_mm512_setzero_si512(); SUMS];
-                for _ in 0..rounds {
-                    // Each round reads anew: else its sum might be made once and multiplied.
-                    let (groups, _) = black_box(bytes).as_chunks::<{ SUMS * 64 }>();
-                    for group in groups {
-                        let (vectors, _) = group.as_chunks::<64>();
-                        for (sum, vector) in sums.iter_mut().zip(vectors) {
-                            // SAFETY: the load reads the 64 bytes of `vector`, from anywhere.
-                            let vector =
-                                unsafe { _mm512_loadu_si512(vector.as_ptr().cast::<__m512i>()) };
-                            *sum = _mm512_dpbusd_epi32(*sum, factor, vector);
-                        }
+    pub(super) fn dot_avx512_vnni(
+        _proof: Avx512Vnni,
+        rounds: usize,
+        factor: u8,
+        bytes: &[i8; DOT_BYTES],
+    ) -> i64 {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+        fn compiled(rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
+            let factor = _mm512_set1_epi8(factor as i8);
+            let mut sums = [_mm512_setzero_si512(); SUMS];
+            for _ in 0..rounds {
+                // Each round reads anew: else its sum might be made once and multiplied.
+                let (groups, _) = black_box(bytes).as_chunks::<{ SUMS * 64 }>();
+                for group in groups {
+                    let (vectors, _) = group.as_chunks::<64>();
+                    for (sum, vector) in sums.iter_mut().zip(vectors) {
+                        // SAFETY: the load reads the 64 bytes of `vector`, from anywhere.
+                        let vector =
+                            unsafe { _mm512_loadu_si512(vector.as_ptr().cast::<__m512i>()) };
+                        *sum = _mm512_dpbusd_epi32(*sum, factor, vector);
                     }
                 }
-                let mut total = 0;
-                for sum in sums {
-                    let mut lanes = [0i32; 16];
-                    // SAFETY: the store writes the 64 bytes of `lanes`, anywhere.
-                    unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast::<__m512i>(), sum) };
-                    total += lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>();
-                }
-                total
             }
-            // SAFETY: `self` exists only where `new` found the features.
-            unsafe { compiled(rounds, factor, bytes) }
+            let mut total = 0;
+            for sum in sums {
+                let mut lanes = [0i32; 16];
+                // SAFETY: the store writes the 64 bytes of `lanes`, anywhere.
+                unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast::<__m512i>(), sum) };
+                total += lanes.iter().map(|&lane| i64::from(lane)).sum::<i64>();
+            }
+            total
         }
+        // SAFETY: an `Avx512Vnni` exists only where its `new` found these.
+        unsafe { compiled(rounds, factor, bytes) }
     }
 
     #[inline]
@@ -297,26 +289,20 @@ mod x86_64 {
         }};
     }
 
-    /// Proof that this CPU has AVX2 with VNNI on 256 bits.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct AvxVnni(());
-
-    impl AvxVnni {
-        pub(super) fn new() -> Option<Self> {
-            let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni");
-            has.then_some(Self(()))
+    pub(super) fn dot_avx_vnni(
+        _proof: AvxVnni,
+        rounds: usize,
+        factor: u8,
+        bytes: &[i8; DOT_BYTES],
+    ) -> i64 {
+        #[target_feature(enable = "avx2,avxvnni")]
+        fn compiled(rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
+            dot_256!(rounds, factor, bytes, |sum, factor, vector| {
+                _mm256_dpbusd_avx_epi32(sum, factor, vector)
+            })
         }
-
-        pub(super) fn dot(self, rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
-            #[target_feature(enable = "avx2,avxvnni")]
-            fn compiled(rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {
-                dot_256!(rounds, factor, bytes, |sum, factor, vector| {
-                    _mm256_dpbusd_avx_epi32(sum, factor, vector)
-                })
-            }
-            // SAFETY: `self` exists only where `new` found the features.
-            unsafe { compiled(rounds, factor, bytes) }
-        }
+        // SAFETY: an `AvxVnni` exists only where its `new` found these.
+        unsafe { compiled(rounds, factor, bytes) }
     }
 
     pub(super) fn dot_avx2(_: Avx2, rounds: usize, factor: u8, bytes: &[i8; DOT_BYTES]) -> i64 {

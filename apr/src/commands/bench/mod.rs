@@ -6,9 +6,12 @@ mod running;
 mod speed;
 mod spread;
 
-use super::engine::{MAX_THREADS, PrecisionArg};
+use super::engine::{Engine, MAX_THREADS, PrecisionArg};
 use super::record::RecordArgs;
 use crate::model_file::ModelArg;
+use crate::trace::Identity;
+use serde::Serialize;
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -94,4 +97,30 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(text) => perplexity::run(args, text),
         None => speed::run(args),
     }
+}
+
+/// A report as JSON.
+#[derive(Serialize)]
+struct Document<'a, R> {
+    schema: &'static str,
+    identity: Identity,
+    #[serde(flatten)]
+    report: &'a R,
+}
+
+/// Prints `report` as one JSON object of `schema` to standard output.
+fn print_json(
+    schema: &'static str,
+    engine: &Engine<'_>,
+    report: &impl Serialize,
+) -> io::Result<()> {
+    let document = Document {
+        schema,
+        // Reads all of the file: after the memory was looked at, which a report has done.
+        identity: engine.identity(),
+        report,
+    };
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &document)?;
+    writeln!(out)
 }

@@ -7,7 +7,7 @@ use crate::commands::engine::{self, Engine};
 use crate::progress::Progress;
 use crate::terminal::one_line;
 use crate::tokenizer::EncodeOptions;
-use crate::trace::{Identity, sha256};
+use crate::trace::sha256;
 use anyhow::{Context, Result, bail};
 use brick_runtime::Figure;
 use brick_runtime::timeline::span_scope;
@@ -180,27 +180,13 @@ struct Report<'a> {
     tokens_per_s: Figure,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    identity: Identity,
-    #[serde(flatten)]
-    report: &'a Report<'a>,
-}
-
 impl Report<'_> {
     /// To standard output.
     fn print(&self, json: bool, engine: &Engine<'_>) -> io::Result<()> {
-        let mut out = io::stdout().lock();
         if json {
-            let document = Document {
-                schema: SCHEMA,
-                identity: engine.identity(),
-                report: self,
-            };
-            serde_json::to_writer_pretty(&mut out, &document)?;
-            return writeln!(out);
+            return super::print_json(SCHEMA, engine, self);
         }
+        let mut out = io::stdout().lock();
         writeln!(
             out,
             "model       {}, architecture {}",

@@ -3,7 +3,6 @@
 use super::spread::Spread;
 use crate::commands::engine::Engine;
 use crate::terminal::{one_line, table};
-use crate::trace::Identity;
 use brick_runtime::{BUILT_WITHOUT, Figure, ProfilerCost};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -109,28 +108,11 @@ pub(super) struct Report<'a> {
     pub(super) peak_rss_bytes: Figure,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    identity: Identity,
-    #[serde(flatten)]
-    report: &'a Report<'a>,
-}
-
 impl Report<'_> {
     /// To standard output.
     pub(super) fn print(&self, json: bool, engine: &Engine<'_>) -> io::Result<()> {
         if json {
-            // Reads all of the file, which must not be before the memory is looked at.
-            let identity = engine.identity();
-            let document = Document {
-                schema: SCHEMA,
-                identity,
-                report: self,
-            };
-            let mut out = io::stdout().lock();
-            serde_json::to_writer_pretty(&mut out, &document)?;
-            return writeln!(out);
+            return super::print_json(SCHEMA, engine, self);
         }
         self.print_human(&mut io::stdout().lock())
     }
