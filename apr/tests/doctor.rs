@@ -6,7 +6,14 @@ use serde_json::Value;
 use std::process::Command;
 
 fn doctor(args: &[&str]) -> String {
+    doctor_with(None, args)
+}
+
+/// With `BRICK_KERNELS` set so, or not at all.
+fn doctor_with(kernels: Option<&str>, args: &[&str]) -> String {
     let mut apr = Command::new(env!("CARGO_BIN_EXE_apr"));
+    apr.env_remove("BRICK_KERNELS");
+    apr.envs(kernels.map(|kernels| ("BRICK_KERNELS", kernels)));
     let output = apr.arg("doctor").args(args).output().unwrap();
     assert!(output.status.success());
     assert_eq!(output.stderr, b"");
@@ -69,4 +76,50 @@ fn text_has_a_row_for_each_backend_and_names_the_best() {
     );
     assert!(text.contains("traced calls are observed with "), "{text}");
     assert!(!text.contains('\u{1b}'));
+}
+
+/// The system's list of what the CPU has.
+fn cpu_has(flag: &str) -> bool {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|word| word == flag))
+}
+
+#[test]
+fn the_kernels_are_those_that_were_asked_for() {
+    let report = |kernels| -> Value {
+        let text = doctor_with(Some(kernels), &["--format", "json"]);
+        serde_json::from_str::<Value>(&text).unwrap()["kernels"].clone()
+    };
+    let tiles = |report: &Value| report["tiles"]["int8_tokens"].as_u64().unwrap();
+    let portable = report("portable");
+    assert_eq!(portable["instruction_set"], "portable");
+    assert_eq!(portable["activations"], "int8");
+    if cpu_has("avx2") && cpu_has("fma") && cpu_has("f16c") {
+        let avx2 = report("avx2");
+        assert_eq!(avx2["instruction_set"], "avx2");
+        assert!(tiles(&avx2) > tiles(&portable));
+    }
+    assert_eq!(report("f32")["activations"], "f32");
+
+    let unknown = report("avx3");
+    assert!(unknown["instruction_set"].is_null() && unknown["tiles"].is_null());
+    let why = "BRICK_KERNELS is avx3: expected ";
+    assert!(unknown["problem"].as_str().unwrap().starts_with(why));
+    assert!(doctor_with(Some("avx3"), &[]).contains(&format!("kernels   n/a ({why}")));
+}
+
+#[test]
+fn amx_is_not_used_for_a_reason_that_the_machine_bears_out() {
+    let report: Value = serde_json::from_str(&doctor(&["--format", "json"])).unwrap();
+    let amx = &report["amx"];
+    let why = amx["not_used"].as_str().unwrap();
+    assert_eq!(
+        amx["features"]["tile"].as_bool().unwrap(),
+        !why.contains("AMX-TILE")
+    );
+    // The system shows its flag only where it saves tiles too.
+    assert_eq!(cpu_has("amx_tile"), amx["refused"].is_null(), "{amx}");
+    assert_eq!(amx["palette"].is_null(), amx["record"].is_null());
+    assert!(doctor(&[]).contains(&format!("\namx       not used: {why}\n")));
 }

@@ -68,6 +68,7 @@ pub mod residual;
 pub mod rms_norm;
 pub mod rope;
 pub mod sampling;
+pub mod simd_config;
 pub mod softmax;
 
 pub use self::arch::{Selection, selection};

@@ -8,6 +8,7 @@ use super::Portable;
 #[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512, Avx512Vnni, AvxVnni};
 use crate::KernelError;
+use crate::simd_config::Unroll;
 
 /// The environment variable that forces an instruction set; read once per process.
 const VARIABLE: &str = "BRICK_KERNELS";
@@ -97,6 +98,19 @@ impl Isa {
         sets
     }
 
+    /// Its register tiles.
+    fn unroll(self) -> Unroll {
+        match self {
+            Self::Portable(_) => Unroll::PORTABLE,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) | Self::AvxVnni(_) => Unroll::AVX2,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => Unroll::AVX_512,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni(_) => Unroll::AVX_512_VNNI,
+        }
+    }
+
     /// Its name in the environment variable.
     pub(crate) fn key(self) -> &'static str {
         match self {
@@ -124,6 +138,8 @@ pub struct Selection {
     ///
     /// [`Activations::Rounded`]: crate::quant::Activations::Rounded
     pub rounds_activations: bool,
+    /// The register tiles of its loops.
+    pub unroll: Unroll,
 }
 
 /// What this process computes with. It is settled by the first call of this or of any kernel.
@@ -134,8 +150,9 @@ pub struct Selection {
 pub fn selection() -> Result<Selection, KernelError> {
     let Choice { isa, rounds } = Choice::get()?;
     Ok(Selection {
-        instruction_set: isa.name(),
+        instruction_set: isa.key(),
         rounds_activations: rounds,
+        unroll: isa.unroll(),
     })
 }
 

@@ -5,6 +5,7 @@ use super::integer;
 use super::panel::{self, PANEL_ROWS, Panel};
 use crate::activation::Activation;
 use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
+use crate::simd_config::Unroll;
 
 mod integers;
 
@@ -62,8 +63,8 @@ impl Portable {
     }
 
     pub(super) fn gemm_tile(self, k: usize, panel: &[f32], x: &[f32], out: &mut [f32]) {
-        // Sixteen partial sums are four registers of SSE2 or NEON: tiles of one keep them there.
-        all::gemm_tile::<_, 1, 1>(self, k, panel, x, out);
+        const UNROLL: Unroll = Unroll::PORTABLE;
+        all::gemm_tile::<_, { UNROLL.rows }, { UNROLL.tokens }>(self, k, panel, x, out);
     }
 
     pub(super) fn weighted_sums(
@@ -107,7 +108,14 @@ impl Portable {
         first_token: usize,
         out: &mut [[f32; PANEL_ROWS]],
     ) {
-        panel::gemm::<_, 1, 1>(self, panel, x, first_token, out);
+        const UNROLL: Unroll = Unroll::PORTABLE;
+        panel::gemm::<_, { UNROLL.int8_tokens }, { UNROLL.int8_tokens_sub_blocks }>(
+            self,
+            panel,
+            x,
+            first_token,
+            out,
+        );
     }
 
     pub(super) fn round_32(self, x: &[[f32; 32]], out: &mut [Rounded32]) {

@@ -17,10 +17,10 @@ pub(crate) use self::avx2::Avx2;
 pub(crate) use self::avx512::Avx512;
 pub(crate) use self::avx512_vnni::Avx512Vnni;
 
-/// The methods of a token: the loops, compiled with `$features`, in register tiles of
-/// `$rows` by `$tokens`. The token's constructor must have found every one of the features.
+/// The methods of a token: the loops, compiled with `$features`, in the register tiles of `$unroll`.
+/// The token's constructor must have found every one of the features.
 macro_rules! compile_loops {
-    ($token:ident, $features:literal, $rows:literal x $tokens:literal) => {
+    ($token:ident, $features:literal, $unroll:expr) => {
         impl $token {
             pub(in crate::arch) fn gemv(
                 self,
@@ -66,7 +66,9 @@ macro_rules! compile_loops {
             ) {
                 #[target_feature(enable = $features)]
                 fn compiled(simd: $token, k: usize, panel: &[f32], x: &[f32], out: &mut [f32]) {
-                    all::gemm_tile::<_, $rows, $tokens>(simd, k, panel, x, out);
+                    all::gemm_tile::<_, { $unroll.rows }, { $unroll.tokens }>(
+                        simd, k, panel, x, out,
+                    );
                 }
                 // SAFETY: `self` exists only where `new` found the features.
                 unsafe { compiled(self, k, panel, x, out) }
@@ -89,7 +91,9 @@ macro_rules! compile_loops {
                     cols: usize,
                     out: &mut [f32],
                 ) {
-                    all::weighted_sums::<_, $rows, $tokens>(simd, weights, stride, rows, cols, out);
+                    all::weighted_sums::<_, { $unroll.rows }, { $unroll.tokens }>(
+                        simd, weights, stride, rows, cols, out,
+                    );
                 }
                 // SAFETY: `self` exists only where `new` found the features.
                 unsafe { compiled(self, weights, stride, rows, cols, out) }
@@ -130,10 +134,10 @@ use compile_loops;
 
 /// The methods of a token for integer dot products, compiled with `$features`, which the token's
 /// constructor must have found: `$one` makes the operations for one token of text from it, `$many`
-/// those for many, in register tiles of `$tile` tokens, or `$tile_256` where blocks have sub-blocks.
+/// those for many, in the register tiles of `$unroll`.
 macro_rules! compile_integers {
     (
-        $token:ident, $features:literal, $one:expr, $many:expr, $tile:literal, $tile_256:literal
+        $token:ident, $features:literal, $one:expr, $many:expr, $unroll:expr
     ) => {
         impl $token {
             pub(in crate::arch) fn gemv_rounded(
@@ -189,7 +193,13 @@ macro_rules! compile_integers {
                     first_token: usize,
                     out: &mut [[f32; PANEL_ROWS]],
                 ) {
-                    panel::gemm::<_, $tile, $tile_256>($many(simd), panel, x, first_token, out);
+                    panel::gemm::<_, { $unroll.int8_tokens }, { $unroll.int8_tokens_sub_blocks }>(
+                        $many(simd),
+                        panel,
+                        x,
+                        first_token,
+                        out,
+                    );
                 }
                 // SAFETY: `self` exists only where `new` found the features.
                 unsafe { compiled(self, panel, x, first_token, out) }

@@ -11,6 +11,7 @@ use crate::arch::all::{self, LANES, Simd};
 use crate::arch::panel::{PANEL_ROWS, Panel};
 use crate::arch::{integer, panel};
 use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
+use crate::simd_config::Unroll;
 
 mod integers;
 
@@ -77,8 +78,5 @@ impl Simd for Avx2 {
     }
 }
 
-// Two partial-sum registers for each of 2 x 2 sums leave room for the operands in sixteen.
-compile_loops!(Avx2, "avx2,fma", 2 x 2);
-
-// Two registers of `i32` and two of `f32` for each of two tokens, two for the weights, of sixteen.
-compile_integers!(Avx2, "avx2,fma,f16c", Ymm, Ymm, 2, 1);
+compile_loops!(Avx2, "avx2,fma", Unroll::AVX2);
+compile_integers!(Avx2, "avx2,fma,f16c", Ymm, Ymm, Unroll::AVX2);

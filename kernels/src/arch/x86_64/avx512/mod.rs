@@ -9,6 +9,7 @@ use super::{Avx2, compile_loops, total_of_eight};
 use crate::activation::Activation;
 use crate::arch::all::{self, LANES, Simd};
 use crate::quant::Matrix;
+use crate::simd_config::Unroll;
 
 /// Proof that this CPU has AVX-512 (F, BW, DQ, VL), and all that [`Avx2`] is proof of.
 #[derive(Debug, Clone, Copy)]
@@ -68,5 +69,8 @@ impl Simd for Avx512 {
     }
 }
 
-// One register for each of 4 x 4 sums, five for the operands, of thirty-two.
-compile_loops!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma", 4 x 4);
+compile_loops!(
+    Avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma",
+    Unroll::AVX_512
+);

@@ -7,6 +7,7 @@ use super::{Avx512, compile_integers};
 use crate::arch::panel::{PANEL_ROWS, Panel, Rows16};
 use crate::arch::{integer, panel};
 use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
+use crate::simd_config::Unroll;
 
 /// Proof that this CPU has AVX-512 VNNI, F16C, and all that [`Avx512`] is proof of.
 #[derive(Debug, Clone, Copy)]
@@ -143,13 +144,10 @@ fn zmm(token: Avx512Vnni) -> Avx512Vnni {
     token
 }
 
-// One register of `i32` and one of `f32` for each of twelve tokens, one for the weights, of
-// thirty-two; with sub-blocks another `i32` for each of eight.
 compile_integers!(
     Avx512Vnni,
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c",
     Ymm,
     zmm,
-    12,
-    8
+    Unroll::AVX_512_VNNI
 );

@@ -7,6 +7,7 @@ use super::{Avx2, compile_integers};
 use crate::arch::panel::{PANEL_ROWS, Panel};
 use crate::arch::{integer, panel};
 use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
+use crate::simd_config::Unroll;
 
 /// Proof that this CPU has AVX-VNNI, and all that [`Avx2`] is proof of.
 #[derive(Debug, Clone, Copy)]
@@ -47,5 +48,4 @@ impl Multiply for AvxVnni {
     }
 }
 
-// Two registers of `i32` and two of `f32` for each of two tokens, two for the weights, of sixteen.
-compile_integers!(AvxVnni, "avx2,fma,f16c,avxvnni", Ymm, Ymm, 2, 1);
+compile_integers!(AvxVnni, "avx2,fma,f16c,avxvnni", Ymm, Ymm, Unroll::AVX2);

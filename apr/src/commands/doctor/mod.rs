@@ -1,5 +1,8 @@
 //! `apr doctor`: what of this machine the measurements depend on, and what to do about it.
 
+mod simd;
+
+use self::simd::{AmxReport, Kernels};
 use crate::terminal::one_line;
 use brick_runtime::tracer::{BackendStatus, backends};
 use brick_runtime::{BUILT_WITHOUT, BrickProfiler, Figure};
@@ -14,6 +17,7 @@ const SCHEMA: &str = "apr.doctor/1";
 const AFTER_HELP: &str = "\
 Each way to see system calls is tried on this process, here and now; one that fails is shown with
 the system's error number and what helps. What it costs is measured.
+What the kernels use of the CPU is shown, and what keeps them from AMX.
 
 Examples:
   apr doctor
@@ -42,6 +46,8 @@ struct Report {
     cpu: Option<String>,
     /// Cores that this process may use.
     cores: Option<usize>,
+    kernels: Kernels,
+    amx: AmxReport,
     clock: Clock,
     /// Nanoseconds that one call of an annotated function costs.
     ns_per_hook: Figure,
@@ -80,6 +86,8 @@ fn examine() -> Report {
         kernel: first_line("/proc/sys/kernel/osrelease"),
         cpu: cpu(),
         cores: thread::available_parallelism().ok().map(Into::into),
+        kernels: Kernels::examine(),
+        amx: AmxReport::examine(),
         clock: Clock {
             bricks: profiler.clock(),
             kernel: first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -110,6 +118,8 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         "cpu       {}, {cores} cores usable",
         or_not(&report.cpu)
     )?;
+    report.kernels.print(out)?;
+    report.amx.print(out)?;
     let clock = report
         .clock
         .bricks
