@@ -41,6 +41,7 @@
 //! - [`ComputeBrick`] and [`BrickLayer`] are bricks composed at run time.
 //! - [`span`] is the record that leaves the process, [`sink`] where it goes.
 
+mod barrier;
 mod catalog;
 pub mod checksum;
 mod claim;
@@ -73,6 +74,7 @@ mod slab;
 #[cfg(feature = "visualization")]
 mod sync;
 
+pub use barrier::{Barrier, Working};
 pub use brick_macros::{brick, bricks};
 pub use catalog::Registry;
 pub use compute::{

@@ -186,6 +186,8 @@ const PROVENANCE: Provenance = Provenance {
         "self_ns",
         "checks",
         "latency",
+        "shared_ns",
+        "waited_ns",
         "layers",
     ],
     // From the times and their histogram.

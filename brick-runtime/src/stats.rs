@@ -82,6 +82,9 @@ pub(crate) struct Tally {
     pub(crate) elements: u64,
     /// Ticks of the budgets that calls computed for themselves.
     pub(crate) budgets: u64,
+    /// Ticks that threads shared work, and those of them that they waited.
+    pub(crate) shared: u64,
+    pub(crate) waited: u64,
     pub(crate) checks: Span,
     pub(crate) latency: Span,
     pub(crate) histogram: Histogram,
@@ -112,6 +115,8 @@ impl Tally {
             tokens: self.tokens.saturating_sub(earlier.tokens),
             elements: self.elements.saturating_sub(earlier.elements),
             budgets: self.budgets.saturating_sub(earlier.budgets),
+            shared: self.shared.saturating_sub(earlier.shared),
+            waited: self.waited.saturating_sub(earlier.waited),
             checks: self.checks.since(&earlier.checks),
             latency: self.latency.since(&earlier.latency),
             histogram: self.histogram.since(&earlier.histogram),
@@ -354,6 +359,30 @@ impl BrickStats {
     pub fn checks(&self) -> Durations {
         self.tally.checks.durations(self.ns_per_tick)
     }
+    /// Nanoseconds that several threads shared the work of calls, between fork and [barrier](crate::Barrier),
+    /// summed over the threads; of what the calls called too.
+    #[must_use]
+    pub fn shared_ns(&self) -> f64 {
+        self.tally.shared as f64 * self.ns_per_tick
+    }
+    /// Those of [`shared_ns`](Self::shared_ns) in which a thread waited: to be woken, or for the others to
+    /// finish.
+    #[must_use]
+    pub fn waited_ns(&self) -> f64 {
+        self.tally.waited as f64 * self.ns_per_tick
+    }
+    /// The share of the threads' time in shared work that they waited: 0 is perfect balance, with two
+    /// threads 0.5 that one did everything.
+    #[must_use]
+    pub fn wait_share(&self) -> Figure {
+        match self.tally.shared {
+            0 => Figure::unavailable("no work was shared by threads"),
+            shared => Figure::Derived {
+                value: self.tally.waited as f64 / shared as f64,
+                from: "measured waiting / measured time of all threads between fork and barrier",
+            },
+        }
+    }
     /// First poll to end of async calls: busy time, and time spent waiting.
     #[must_use]
     pub fn latency(&self) -> Durations {
@@ -467,6 +496,9 @@ impl serde::Serialize for BrickStats {
         map.serialize_entry("flop_per_byte", &self.flop_per_byte())?;
         map.serialize_entry("checks", &self.checks())?;
         map.serialize_entry("latency", &self.latency())?;
+        map.serialize_entry("shared_ns", &self.shared_ns())?;
+        map.serialize_entry("waited_ns", &self.waited_ns())?;
+        map.serialize_entry("wait_share", &self.wait_share())?;
         map.serialize_entry("layers", &self.layers().collect::<Vec<_>>())?;
         map.end()
     }

@@ -66,6 +66,12 @@ impl Table<'_> {
         self
     }
 
+    /// Whether any brick's work was shared by threads: else there is nothing to say of their waiting.
+    fn shares_work(&self) -> bool {
+        let mut bricks = self.snapshot.bricks().iter();
+        bricks.any(|brick| brick.shared_ns() > 0.0)
+    }
+
     fn header(&self) -> Vec<String> {
         let mut header = vec!["brick".to_owned(), "calls".to_owned()];
         match self.per_token {
@@ -73,7 +79,11 @@ impl Table<'_> {
             None => header.extend(["mean µs".to_owned(), "total ms".to_owned()]),
         }
         header.push(format!("% of {}", self.share_of));
-        header.extend(["p50 µs", "p99 µs", "over budget", "GB/s*", "GFLOP/s*"].map(String::from));
+        header.extend(["p50 µs", "p99 µs", "over budget"].map(String::from));
+        if self.shares_work() {
+            header.push("wait %".to_owned());
+        }
+        header.extend(["GB/s*", "GFLOP/s*"].map(String::from));
         header
     }
 
@@ -95,6 +105,10 @@ impl Table<'_> {
             crate::Budget::None => "–".to_owned(),
             _ => brick.over_budget().to_string(),
         });
+        if self.shares_work() {
+            let share = brick.wait_share().value();
+            row.push(share.map_or("–".to_owned(), |share| format!("{:.1}", 100.0 * share)));
+        }
         let rates = [brick.gb_per_s(), brick.gflop_per_s()];
         row.extend(rates.map(|rate| significant(rate.value())));
         row
@@ -143,7 +157,15 @@ impl Table<'_> {
             f,
             "measured: calls, {total}p50 and p99 (at most {off:.2} % off), over budget; \
              derived: {each}, %, * from declared work"
-        )
+        )?;
+        if self.shares_work() {
+            write!(
+                f,
+                "\nwait %: of the threads' time in work that they shared, what they waited for each other \
+                 (derived from measured times)"
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -1,13 +1,11 @@
 //! How surprised a model is by what follows: the loss of training, the sum behind a perplexity.
 
-use rayon::prelude::*;
-
 use brick_runtime::brick;
 
 use crate::KernelError;
 use crate::arch::Isa;
 use crate::check::Check;
-use crate::parallel::outputs_per_task;
+use crate::parallel::{Plan, cut, ranges};
 
 /// Exponentials that are added up in `f32`, before their sum is added in `f64`.
 const RUN: usize = 256;
@@ -39,19 +37,32 @@ pub fn cross_entropy(logits: &[f32], targets: &[u32], nll: &mut [f64]) -> Result
         check.index("targets[i]", target as usize, n_vocab)?;
     }
     let isa = Isa::choose()?;
-    let rows = logits.par_chunks_exact(n_vocab).zip(targets);
-    rows.zip(nll)
-        .with_min_len(outputs_per_task(targets.len(), 10 * n_vocab))
-        .for_each(|((row, &target), nll)| {
-            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let mut run = [0.0; RUN];
-            let sums = row.chunks(RUN).map(|logits| {
-                let run = &mut run[..logits.len()];
-                run.copy_from_slice(logits);
-                f64::from(isa.exponentials(run, 1.0, max).1)
-            });
-            let sum: f64 = sums.sum();
-            *nll = f64::from(max) + sum.ln() - f64::from(row[target as usize]);
-        });
+    let plan = Plan::new(targets.len(), targets.len(), 10 * n_vocab);
+    let parts = ranges(targets.len(), 1, plan.n_parts());
+    let outs = cut(nll, parts.clone().map(|rows| rows.len()));
+    plan.run(
+        "rows",
+        parts.zip(outs),
+        || (),
+        |(), (rows, nll)| {
+            for (row, nll) in rows.zip(nll) {
+                let logits = &logits[row * n_vocab..][..n_vocab];
+                *nll = negative_log(isa, logits, targets[row] as usize);
+            }
+        },
+    );
     Ok(())
+}
+
+/// `-ln(softmax(logits)[target])`.
+fn negative_log(isa: Isa, logits: &[f32], target: usize) -> f64 {
+    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut run = [0.0; RUN];
+    let sums = logits.chunks(RUN).map(|logits| {
+        let run = &mut run[..logits.len()];
+        run.copy_from_slice(logits);
+        f64::from(isa.exponentials(run, 1.0, max).1)
+    });
+    let sum: f64 = sums.sum();
+    f64::from(max) + sum.ln() - f64::from(logits[target])
 }

@@ -73,5 +73,6 @@ pub mod softmax;
 
 pub use self::arch::{Selection, selection};
 pub use self::error::KernelError;
+pub use self::parallel::Team;
 
 brick_runtime::bricks!();

@@ -4,14 +4,12 @@
 //! a token's result not on the tokens beside it.
 
 use brick_runtime::brick;
-use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::activation::Activation;
 use crate::arch::Isa;
 use crate::check::Check;
-use crate::linear::{Input, check_shapes, project, store};
-use crate::parallel::outputs_per_task;
+use crate::linear::{Input, check_shapes, project, project_all, store};
 use crate::quant::Matrix;
 
 /// The weights of the query, key and value projections of one layer, with what biases they have.
@@ -77,40 +75,17 @@ pub fn qkv_projection(
         check.equal(name, bias.map_or(rows, <[f32]>::len), rows)?;
     }
     let x = Input::new(x, n_tokens, &[&w.q, &w.k, &w.v])?;
-    let n_outputs = w.outputs();
-    if outputs_per_task(n_outputs, (2 * w.q.cols()).saturating_mul(n_tokens)) >= n_outputs {
-        project_with_bias(&w.q, w.q_bias, &x, q);
-        project_with_bias(&w.k, w.k_bias, &x, k);
-        project_with_bias(&w.v, w.v_bias, &x, v);
-        return Ok(());
-    }
-    let work = handover();
-    rayon::join(
-        || project_with_bias(&w.q, w.q_bias, &x, q),
-        || {
-            let _task = work.task("keys and values");
-            let work = handover();
-            rayon::join(
-                || project_with_bias(&w.k, w.k_bias, &x, k),
-                || {
-                    let _task = work.task("values");
-                    project_with_bias(&w.v, w.v_bias, &x, v);
-                },
-            )
-        },
-    );
-    Ok(())
-}
-
-fn project_with_bias(w: &Matrix<'_>, bias: Option<&[f32]>, x: &Input<'_>, y: &mut [f32]) {
-    let Some(bias) = bias else {
-        return project([w], x, y, store);
-    };
-    project([w], x, y, |row, [products], out| {
+    let biases = biases.map(|(_, bias, _)| bias);
+    let finish = |group: usize, row: usize, [products]: [&[f32]; 1], out: &mut [f32]| {
+        let Some(bias) = biases[group] else {
+            return store(row, [products], out);
+        };
         for (out, (product, bias)) in out.iter_mut().zip(products.iter().zip(&bias[row..])) {
             *out = product + bias;
         }
-    });
+    };
+    project_all(&[[&w.q], [&w.k], [&w.v]], &x, [q, k, v], finish);
+    Ok(())
 }
 
 /// The projection of the heads' outputs back to the residual stream: `out[t] = W x[t]`, with `x`

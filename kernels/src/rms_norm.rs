@@ -1,14 +1,11 @@
 //! Root-mean-square normalisation (Zhang & Sennrich, 2019).
 
-use rayon::prelude::*;
-
 use brick_runtime::brick;
-use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::arch::Isa;
 use crate::check::Check;
-use crate::parallel::outputs_per_task;
+use crate::parallel::{Plan, cut, ranges};
 
 /// `out[i, :] = x[i, :] / √(mean(x[i, :]²) + eps) * weight` for each row of `weight.len()`.
 ///
@@ -27,24 +24,23 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
     check.equal("out.len()", out.len(), x.len())?;
     let rows = rows_of(check, x, weight)?;
     let isa = Isa::choose()?;
-    let per_task = outputs_per_task(rows, 4 * weight.len()).max(1) * weight.len();
-    let run = |(x, out): (&[f32], &mut [f32])| {
-        let rows = x.chunks_exact(weight.len());
-        for (x, out) in rows.zip(out.chunks_exact_mut(weight.len())) {
-            let scale = inverse_rms(isa, x, eps);
-            for (out, (x, weight)) in out.iter_mut().zip(x.iter().zip(weight)) {
-                *out = x * scale * weight;
+    let plan = Plan::new(rows, rows, 4 * weight.len());
+    let parts = ranges(rows, 1, plan.n_parts());
+    let outs = cut(out, parts.clone().map(|rows| rows.len() * weight.len()));
+    plan.run(
+        "rows",
+        parts.zip(outs),
+        || (),
+        |(), (rows, out)| {
+            let x = x[rows.start * weight.len()..].chunks_exact(weight.len());
+            for (x, out) in x.zip(out.chunks_exact_mut(weight.len())) {
+                let scale = inverse_rms(isa, x, eps);
+                for (out, (x, weight)) in out.iter_mut().zip(x.iter().zip(weight)) {
+                    *out = x * scale * weight;
+                }
             }
-        }
-    };
-    if per_task >= x.len() {
-        run((x, out));
-    } else {
-        let work = handover();
-        x.par_chunks(per_task)
-            .zip(out.par_chunks_mut(per_task))
-            .for_each_init(|| work.task("rows"), |_task, rows| run(rows));
-    }
+        },
+    );
     Ok(())
 }
 
@@ -64,22 +60,21 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
 pub fn head_norm(x: &mut [f32], weight: &[f32], eps: f32) -> Result<(), KernelError> {
     let heads = rows_of(Check("head_norm"), x, weight)?;
     let isa = Isa::choose()?;
-    let per_task = outputs_per_task(heads, 4 * weight.len()).max(1) * weight.len();
-    let run = |heads: &mut [f32]| {
-        for head in heads.chunks_exact_mut(weight.len()) {
-            let scale = inverse_rms(isa, head, eps);
-            for (x, weight) in head.iter_mut().zip(weight) {
-                *x = *x * scale * weight;
+    let plan = Plan::new(heads, heads, 4 * weight.len());
+    let lengths = ranges(heads, 1, plan.n_parts()).map(|heads| heads.len() * weight.len());
+    plan.run(
+        "heads",
+        cut(x, lengths),
+        || (),
+        |(), heads| {
+            for head in heads.chunks_exact_mut(weight.len()) {
+                let scale = inverse_rms(isa, head, eps);
+                for (x, weight) in head.iter_mut().zip(weight) {
+                    *x = *x * scale * weight;
+                }
             }
-        }
-    };
-    if per_task >= x.len() {
-        run(x);
-    } else {
-        let work = handover();
-        x.par_chunks_mut(per_task)
-            .for_each_init(|| work.task("heads"), |_task, heads| run(heads));
-    }
+        },
+    );
     Ok(())
 }
 

@@ -1,13 +1,10 @@
 //! Rotary position embedding (Su et al., 2021).
 
-use rayon::prelude::*;
-
 use brick_runtime::brick;
-use brick_runtime::timeline::handover;
 
 use crate::KernelError;
 use crate::check::Check;
-use crate::parallel::outputs_per_task;
+use crate::parallel::{Plan, cut, ranges};
 
 /// Which elements of a head are rotated together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,18 +126,18 @@ pub fn rope_embedding(
     let n_tokens = check.quotient("x.len()", x.len(), token)?;
     check.sum("first_pos + n_tokens", first_pos, n_tokens)?;
     let flops = 3 * token + SIN_COS_FLOPS * rope.frequencies.len();
-    let per_task = outputs_per_task(n_tokens, flops).max(1);
-    let run = |(task, tokens): (usize, &mut [f32])| {
-        for (t, heads) in tokens.chunks_exact_mut(token).enumerate() {
-            rope.rotate(first_pos + task * per_task + t, heads);
-        }
-    };
-    if per_task >= n_tokens {
-        run((0, x));
-    } else {
-        let work = handover();
-        let tasks = x.par_chunks_mut(per_task * token).enumerate();
-        tasks.for_each_init(|| work.task("tokens"), |_task, tokens| run(tokens));
-    }
+    let plan = Plan::new(n_tokens, n_tokens, flops);
+    let parts = ranges(n_tokens, 1, plan.n_parts());
+    let pieces = cut(x, parts.clone().map(|tokens| tokens.len() * token));
+    plan.run(
+        "tokens",
+        parts.zip(pieces),
+        || (),
+        |(), (tokens, x)| {
+            for (t, heads) in tokens.zip(x.chunks_exact_mut(token)) {
+                rope.rotate(first_pos + t, heads);
+            }
+        },
+    );
     Ok(())
 }

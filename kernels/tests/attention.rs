@@ -9,7 +9,7 @@ use brick_kernels::attention::{AttentionConfig, attention};
 use brick_kernels::kv_cache::{KvCache, kv_cache_write};
 use brick_kernels::softmax::softmax;
 use brick_runtime::contract::{self, Fault, Policy};
-use common::{assert_close, numbers};
+use common::{assert_close, numbers, on_threads};
 use golden_attention::{POSITIONS, TOKENS, filled, golden};
 use proptest::prelude::*;
 
@@ -106,14 +106,44 @@ fn does_not_depend_on_the_number_of_threads() {
         scale: 0.125,
         window: NonZeroUsize::new(100),
     };
-    let outs = [1, 2, 5].map(|threads| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
-        pool.install(|| run(&config, &cache, 0, &q))
-    });
+    let outs = [1, 2, 5].map(|threads| on_threads(threads, || run(&config, &cache, 0, &q)));
     assert!(outs[0] == outs[1] && outs[1] == outs[2]);
+}
+
+/// Spans of one token's positions are gathered by different threads, and merged: what one thread gets
+/// that goes through them all, for the token alone and among others.
+#[test]
+fn threads_that_share_one_token_get_what_one_gets() {
+    let (n, heads, kv_heads, dim) = (900, 4, 2, 64);
+    let (k, v) = (
+        numbers(1, n * kv_heads * dim),
+        numbers(2, n * kv_heads * dim),
+    );
+    let q = numbers(3, n * heads * dim);
+    let cache = filled(kv_heads, dim, &k, &v);
+    for window in [None, NonZeroUsize::new(300)] {
+        let config = AttentionConfig {
+            n_heads: heads,
+            scale: 4.0,
+            window,
+        };
+        let all = run(&config, &cache, 0, &q);
+        for pos in [0, 255, 256, 257, 511, 700, 899] {
+            let row = pos * heads * dim..(pos + 1) * heads * dim;
+            for threads in [1, 2, 3] {
+                let one = on_threads(threads, || run(&config, &cache, pos, &q[row.clone()]));
+                assert!(
+                    one == all[row.clone()],
+                    "{window:?}, {pos}, {threads} threads"
+                );
+            }
+        }
+        let pos = n - 1;
+        let last = &q[pos * heads * dim..];
+        let window = window.map_or(usize::MAX, NonZeroUsize::get);
+        let expected = common::attention(last, &k, &v, (heads, kv_heads, dim), 4.0, window, pos);
+        assert_close(&all[pos * heads * dim..], &expected, 1e-5);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use brick_kernels::lm_head::logit_softcap;
 use brick_kernels::residual::{residual_add, scale};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::{Rope, RopeConfig, RopePairing, rope_embedding};
-use common::{assert_close, golden_f32, numbers};
+use common::{assert_close, golden_f32, numbers, on_threads};
 use proptest::prelude::*;
 
 fn plain_rope(pairing: RopePairing, head_dim: usize) -> RopeConfig<'static> {
@@ -69,13 +69,8 @@ fn rope_of_many_tokens_is_rope_of_each_on_any_number_of_threads() {
         rope_embedding(&rope, 40 + t, heads, x).unwrap();
     }
     for threads in [1, 3] {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
         let mut all = x.clone();
-        pool.install(|| rope_embedding(&rope, 40, heads, &mut all))
-            .unwrap();
+        on_threads(threads, || rope_embedding(&rope, 40, heads, &mut all)).unwrap();
         assert!(all == expected, "{threads} threads");
     }
 }
@@ -118,12 +113,8 @@ fn norms_of_many_rows_do_not_depend_on_the_number_of_threads() {
     let (rows, dim) = (600, 640);
     let (x, weight) = (numbers(1, rows * dim), numbers(2, dim));
     let outs = [1, 4].map(|threads| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
         let (mut out, mut in_place) = (vec![0.0; x.len()], x.clone());
-        pool.install(|| {
+        on_threads(threads, || {
             rms_norm(&x, &weight, 1e-6, &mut out).unwrap();
             head_norm(&mut in_place, &weight, 1e-6).unwrap();
         });

@@ -8,8 +8,8 @@ use crate::progress::Progress;
 use crate::tokenizer::{EncodeOptions, Tokenizer};
 use crate::trace::{Identity, Kernels};
 use anyhow::{Context, Error, Result};
-use brick_kernels::Selection;
 use brick_kernels::quant::Activations;
+use brick_kernels::{Selection, Team};
 use brick_runtime::brick;
 use brick_runtime::contract::{self, Policy, Violation};
 use brick_runtime::timeline::fail;
@@ -108,7 +108,7 @@ pub(super) fn with<R: Send>(
 ) -> Result<R> {
     let threads = compute.threads.map_or(0, usize::from);
     open(model, compute.precision, |engine| {
-        pool(threads)?.install(|| body(engine))
+        Threads::start(threads)?.install(|| body(engine))
     })
 }
 
@@ -145,16 +145,33 @@ pub(super) fn open<R>(
     stop_on_violation(|| body(&engine))
 }
 
-/// Threads to compute with; as many as the machine has cores for 0.
-///
-/// # Errors
-/// If the system gives none.
-pub(super) fn pool(threads: usize) -> Result<ThreadPool> {
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|n| format!("worker {n}"))
-        .build();
-    pool.context("cannot start the threads")
+/// Threads to compute with: a pool for coarse work, and a team for what is too short to wake threads for,
+/// whose first member is a thread of the pool. While one works the other sleeps.
+pub(super) struct Threads {
+    pool: ThreadPool,
+    team: Team,
+}
+
+impl Threads {
+    /// So many threads; as many as the machine has cores for 0.
+    ///
+    /// # Errors
+    /// If the system gives none.
+    pub(super) fn start(threads: usize) -> Result<Threads> {
+        const WHY: &str = "cannot start the threads";
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|n| format!("worker {n}"))
+            .build()
+            .context(WHY)?;
+        let team = Team::new(pool.current_num_threads()).context(WHY)?;
+        Ok(Threads { pool, team })
+    }
+
+    /// Runs `body` on a thread of the pool, which has the team for what it calls.
+    pub(super) fn install<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(|| self.team.install(body))
+    }
 }
 
 /// Runs `body`; a contract that a kernel breaks stops it and becomes the error.

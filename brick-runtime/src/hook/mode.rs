@@ -53,6 +53,12 @@ pub(crate) fn enabled() -> bool {
     get() & DISABLED == 0
 }
 
+/// Whether calls that start now are recorded: so that nothing more need be measured in others.
+#[inline]
+pub(crate) fn counting() -> bool {
+    get() & (NEW | DISABLED | PAUSED) == 0
+}
+
 /// Switches recording on or off, for calls that start from now on.
 pub(crate) fn set_enabled(on: bool) {
     set(DISABLED, !on);

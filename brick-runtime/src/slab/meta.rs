@@ -40,7 +40,7 @@ pub(crate) const fn close(state: u16) -> u16 {
     state & !OPEN
 }
 
-/// A call was open: the one of this meta is recursive.
+/// A call was open: the one of this meta is recursive. Of a state: a call is open.
 #[inline(always)]
 pub(crate) const fn is_open(meta: u16) -> bool {
     meta & OPEN != 0
@@ -76,6 +76,10 @@ pub(crate) enum Kind {
     Elements,
     /// Ticks of budget that a call computed for itself.
     Budget,
+    /// Ticks that threads shared a call's work, summed over the threads.
+    Shared,
+    /// Those of them that a thread waited for others.
+    Waited,
     /// One async call that was dropped before its end.
     Cancelled,
     /// One async call that began inside another call of its brick, and ended.
@@ -100,7 +104,7 @@ pub(crate) enum Kind {
 pub(crate) const SUMMED: usize = Kind::InnerAsyncCall as usize + 1;
 
 impl Kind {
-    const ALL: [Kind; 16] = [
+    const ALL: [Kind; 18] = [
         Kind::Over,
         Kind::Panic,
         Kind::Flops,
@@ -108,6 +112,8 @@ impl Kind {
         Kind::Tokens,
         Kind::Elements,
         Kind::Budget,
+        Kind::Shared,
+        Kind::Waited,
         Kind::Cancelled,
         Kind::InnerAsyncCall,
         Kind::Check,

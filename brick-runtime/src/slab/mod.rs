@@ -128,6 +128,19 @@ impl Slab {
         });
     }
 
+    /// Appends an entry to each brick that is open on the thread. Looks at every brick of the process:
+    /// some tens of loads.
+    pub(crate) fn append_to_open(&self, kind: Kind, amount: u64) {
+        for index in sites::indices() {
+            if meta::is_open(self.state(index).load(Relaxed)) {
+                self.append(kind, index, amount);
+                if self.is_due() {
+                    self.settle(clock::any_ticks());
+                }
+            }
+        }
+    }
+
     /// Whether the log should be folded.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {

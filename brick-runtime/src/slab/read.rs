@@ -152,6 +152,8 @@ impl Sum {
         t.tokens += slot.sum(Kind::Tokens);
         t.elements += slot.sum(Kind::Elements);
         t.budgets += slot.sum(Kind::Budget);
+        t.shared += slot.sum(Kind::Shared);
+        t.waited += slot.sum(Kind::Waited);
         t.checks.add(&span(&slot.checks));
         t.latency.add(&span(&slot.latency));
     }

@@ -9,14 +9,14 @@
 mod exact;
 mod rounded;
 
-use brick_runtime::timeline::handover;
+use std::ops::Range;
+
 use bytemuck::Zeroable;
-use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::arch::Choice;
 use crate::check::Check;
-use crate::parallel::outputs_per_task;
+use crate::parallel::{Plan, cut, ranges};
 use crate::quant::{ActivationFormat, Activations, BlockQ8K, Matrix, Rounded, Rounded32};
 
 /// Rows are handed out in multiples of this, so that only the last task has a ragged end.
@@ -65,13 +65,17 @@ impl<'x> Input<'x> {
         if wanted(ActivationFormat::Q8_0) {
             let x = x.as_chunks().0;
             let mut blocks: Vec<Rounded32> = vec![Zeroable::zeroed(); x.len()];
-            in_parallel(x, &mut blocks, |x, out| choice.isa.round_32(x, out));
+            in_parallel(n_tokens, x, &mut blocks, |x, out| {
+                choice.isa.round_32(x, out)
+            });
             rounded.set_blocks_32(blocks, n_tokens);
         }
         if wanted(ActivationFormat::Q8K) {
             let x = x.as_chunks().0;
             let mut blocks: Vec<BlockQ8K> = vec![Zeroable::zeroed(); x.len()];
-            in_parallel(x, &mut blocks, |x, out| choice.isa.round_256(x, out));
+            in_parallel(n_tokens, x, &mut blocks, |x, out| {
+                choice.isa.round_256(x, out)
+            });
             rounded.set_blocks_256(blocks, n_tokens);
         }
         Ok(Self {
@@ -80,6 +84,31 @@ impl<'x> Input<'x> {
             n_tokens,
             rounded,
         })
+    }
+}
+
+impl Input<'_> {
+    /// A range of rows of `w`, for all tokens; `y` is one slice of outputs for each.
+    fn multiply<const N: usize>(
+        &self,
+        w: [&Matrix<'_>; N],
+        rows: Range<usize>,
+        y: &mut [&mut [f32]],
+        buffers: &mut Option<exact::Buffers>,
+        finish: &impl Fn(usize, [&[f32]; N], &mut [f32]),
+    ) {
+        let (isa, x, a) = (self.choice.isa, self.x, &self.rounded);
+        // The same for any number of tokens, so that a token's result doesn't depend on it.
+        let rounds = w.iter().all(|w| taken_by(self.choice, w).is_some());
+        match y {
+            [y] if rounds => rounded::one_token(isa, w, a, rows, y, finish),
+            [y] => exact::one_token(isa, w, x, rows, y, finish),
+            _ if rounds => rounded::many_tokens(isa, w, a, rows, y, finish),
+            _ => {
+                let buffers = buffers.get_or_insert_with(|| exact::Buffers::new(w[0].cols(), N));
+                exact::many_tokens(isa, w, x, rows, y, buffers, finish);
+            }
+        }
     }
 }
 
@@ -93,17 +122,20 @@ fn taken_by(choice: Choice, w: &Matrix<'_>) -> Option<ActivationFormat> {
 
 /// Rounds blocks of `N` elements, by ranges where there are many.
 fn in_parallel<const N: usize, B: Send>(
+    n_tokens: usize,
     x: &[[f32; N]],
     out: &mut [B],
-    round: impl Fn(&[[f32; N]], &mut [B]) + Sync,
+    round: impl Fn(&[[f32; N]], &mut [B]) + Sync + Send,
 ) {
-    let per_task = outputs_per_task(x.len(), 4 * N);
-    if per_task >= x.len() {
-        return round(x, out);
-    }
-    let work = handover();
-    let tasks = x.par_chunks(per_task).zip(out.par_chunks_mut(per_task));
-    tasks.for_each_init(|| work.task("rounding"), |_task, (x, out)| round(x, out));
+    let plan = Plan::new(n_tokens, x.len(), 4 * N);
+    let parts = ranges(x.len(), 1, plan.n_parts());
+    let outs = cut(out, parts.clone().map(|blocks| blocks.len()));
+    plan.run(
+        "rounding",
+        parts.zip(outs),
+        || (),
+        |(), (blocks, out)| round(&x[blocks], out),
+    );
 }
 
 /// `y[t, r] = finish(W_0[r, :] · x[t, :], …)` for `N` matrices of the same shape.
@@ -115,72 +147,58 @@ pub(crate) fn project<const N: usize>(
     w: [&Matrix<'_>; N],
     input: &Input<'_>,
     y: &mut [f32],
-    finish: impl Fn(usize, [&[f32]; N], &mut [f32]) + Sync,
+    finish: impl Fn(usize, [&[f32]; N], &mut [f32]) + Sync + Send,
+) {
+    let finish = |_: usize, row: usize, products: [&[f32]; N], out: &mut [f32]| {
+        finish(row, products, out);
+    };
+    project_all(&[w], input, [y], finish);
+}
+
+/// [`project`] for `M` groups of matrices that share their activations, in one parallel region: `y[g]` is
+/// group `g`'s, and `finish` is told the group first. All matrices have as many columns.
+pub(crate) fn project_all<const N: usize, const M: usize>(
+    w: &[[&Matrix<'_>; N]; M],
+    input: &Input<'_>,
+    y: [&mut [f32]; M],
+    finish: impl Fn(usize, usize, [&[f32]; N], &mut [f32]) + Sync + Send,
 ) {
     let n_tokens = input.n_tokens;
     if n_tokens == 0 {
         return;
     }
-    let (n_rows, k) = (w[0].rows(), w[0].cols());
-    let flops_per_row = (2 * N * k).saturating_mul(n_tokens);
-    let per_task = outputs_per_task(n_rows, flops_per_row).next_multiple_of(ROW_MULTIPLE);
-    let rows_of = |task: usize| task * per_task..n_rows.min((task + 1) * per_task);
-    // The same for any number of tokens, so that a token's result doesn't depend on it.
-    let rounds = w.iter().all(|w| taken_by(input.choice, w).is_some());
-    let (isa, x, a) = (input.choice.isa, input.x, &input.rounded);
-    let work = handover();
-    if n_tokens == 1 {
-        let run = |(task, y): (usize, &mut [f32])| {
-            if rounds {
-                rounded::one_token(isa, w, a, rows_of(task), y, &finish);
-            } else {
-                exact::one_token(isa, w, x, rows_of(task), y, &finish);
+    let n_rows = w.each_ref().map(|w| w[0].rows());
+    let all_rows: usize = n_rows.iter().sum();
+    let flops_per_row = (2 * N * w[0][0].cols()).saturating_mul(n_tokens);
+    let plan = Plan::new(n_tokens, all_rows, flops_per_row);
+    let mut parts = Vec::new();
+    // Part after part, for each token the slice that the part writes.
+    let mut columns = Vec::new();
+    for (group, y) in y.into_iter().enumerate() {
+        // Each as long as it would be if all groups were one matrix.
+        let n_parts = (n_rows[group] * plan.n_parts()).div_ceil(all_rows);
+        let rows = ranges(n_rows[group], ROW_MULTIPLE, n_parts);
+        let first = columns.len();
+        columns.resize_with(first + rows.len() * n_tokens, Default::default);
+        for (t, y) in y.chunks_exact_mut(n_rows[group]).enumerate() {
+            let pieces = cut(y, rows.clone().map(|rows| rows.len()));
+            for (part, piece) in pieces.enumerate() {
+                columns[first + part * n_tokens + t] = piece;
             }
-        };
-        if per_task >= n_rows {
-            run((0, y));
-        } else {
-            let tasks = y.par_chunks_mut(per_task).enumerate();
-            tasks.for_each_init(|| work.task(ROWS), |_task, rows| run(rows));
         }
-        return;
+        parts.extend(rows.map(|rows| (group, rows)));
     }
-    let mut columns = split_columns(y, n_tokens, n_rows, per_task);
-    let tasks = columns.par_chunks_mut(n_tokens).enumerate();
-    if rounds {
-        tasks.for_each_init(
-            || (work.task(ROWS), rounded::Buffers::new(w, n_tokens)),
-            |(_task, buffers), (task, y)| {
-                rounded::many_tokens(isa, w, a, rows_of(task), y, buffers, &finish);
-            },
-        );
-    } else {
-        tasks.for_each_init(
-            || (work.task(ROWS), exact::Buffers::new(k, N)),
-            |(_task, buffers), (task, y)| {
-                exact::many_tokens(isa, w, x, rows_of(task), y, buffers, &finish);
-            },
-        );
-    }
-}
-
-/// The pieces of `y` that the tasks write: for each range of `per_task` rows, one slice for each
-/// token, range by range.
-fn split_columns(
-    y: &mut [f32],
-    n_tokens: usize,
-    n_rows: usize,
-    per_task: usize,
-) -> Vec<&mut [f32]> {
-    let n_tasks = n_rows.div_ceil(per_task);
-    let mut pieces = Vec::new();
-    pieces.resize_with(n_tasks * n_tokens, Default::default);
-    for (t, y) in y.chunks_exact_mut(n_rows).enumerate() {
-        for (task, piece) in y.chunks_mut(per_task).enumerate() {
-            pieces[task * n_tokens + t] = piece;
-        }
-    }
-    pieces
+    plan.run(
+        ROWS,
+        parts.into_iter().zip(columns.chunks_mut(n_tokens)),
+        || None,
+        |buffers, ((group, rows), y)| {
+            let finish = |row: usize, products: [&[f32]; N], out: &mut [f32]| {
+                finish(group, row, products, out);
+            };
+            input.multiply(w[group], rows, y, buffers, &finish);
+        },
+    );
 }
 
 /// The `finish` of a plain product.

@@ -30,14 +30,14 @@ pub(super) fn one_token<const N: usize>(
     }
 }
 
-/// What one thread needs for [`many_tokens`]: for each matrix an unpacked panel and its products.
-pub(super) struct Buffers<const N: usize> {
+/// What [`many_tokens`] needs: for each matrix an unpacked panel and its products.
+struct Buffers<const N: usize> {
     panels: [Panel; N],
     products: [Vec<[f32; PANEL_ROWS]>; N],
 }
 
 impl<const N: usize> Buffers<N> {
-    pub(super) fn new(w: [&Matrix<'_>; N], n_tokens: usize) -> Self {
+    fn new(w: [&Matrix<'_>; N], n_tokens: usize) -> Self {
         Self {
             panels: w.map(Panel::new),
             products: w.map(|_| vec![[0.0; PANEL_ROWS]; n_tokens.min(TOKENS)]),
@@ -52,9 +52,9 @@ pub(super) fn many_tokens<const N: usize>(
     x: &Rounded,
     rows: Range<usize>,
     y: &mut [&mut [f32]],
-    buffers: &mut Buffers<N>,
     finish: &impl Fn(usize, [&[f32]; N], &mut [f32]),
 ) {
+    let mut buffers = Buffers::new(w, y.len());
     for row in rows.clone().step_by(PANEL_ROWS) {
         let n_rows = PANEL_ROWS.min(rows.end - row);
         let first = row - rows.start;

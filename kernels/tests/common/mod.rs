@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use brick_kernels::Team;
 use brick_kernels::quant::Format;
 
 pub(crate) fn golden(path: &str) -> Vec<u8> {
@@ -55,6 +56,13 @@ pub(crate) fn weights(format: Format, seed: u64, elems: usize) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Runs `body` with so many threads for coarse work, and as many for fine.
+pub(crate) fn on_threads<R: Send>(threads: usize, body: impl FnOnce() -> R + Send) -> R {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let (pool, team) = (builder.build().unwrap(), Team::new(threads).unwrap());
+    pool.install(|| team.install(body))
 }
 
 /// A sum of products, and what its rounding error is measured against.

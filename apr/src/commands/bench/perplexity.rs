@@ -3,7 +3,7 @@
 use super::Args;
 use super::running::Running;
 use crate::commands::collector::Subject;
-use crate::commands::engine::{self, Engine};
+use crate::commands::engine::{self, Engine, Threads};
 use crate::progress::Progress;
 use crate::terminal::one_line;
 use crate::tokenizer::EncodeOptions;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
         };
         let recorder = args.record.start(&subject, false)?;
         let mut running = Running::new(engine);
-        let ran = engine::pool(threads)?.install(|| text.score(&mut running, chunks));
+        let ran = Threads::start(threads)?.install(|| text.score(&mut running, chunks));
         running.end(subject, recorder, ran, |report| {
             report.print(args.json, engine)
         })

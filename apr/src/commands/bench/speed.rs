@@ -5,7 +5,7 @@ use super::report::{Kind, Report, Test};
 use super::running::{Fed, Running};
 use super::spread::Spread;
 use crate::commands::collector::Subject;
-use crate::commands::engine::{self, Engine};
+use crate::commands::engine::{self, Engine, Threads};
 use crate::model::{ModelError, Session};
 use crate::progress::Progress;
 use anyhow::{Result, bail};
@@ -84,7 +84,7 @@ fn measure<'a>(args: &Args, running: &mut Running<'_, 'a>, sizes: &Sizes) -> Res
     };
     let mut tests = Vec::new();
     for &threads in &threads {
-        let on_these = engine::pool(threads)?.install(|| on_pool(args, running, sizes))?;
+        let on_these = Threads::start(threads)?.install(|| on_pool(args, running, sizes))?;
         tests.extend(on_these);
     }
     // Before there is a second copy of the vocabulary.
@@ -117,7 +117,7 @@ fn measure<'a>(args: &Args, running: &mut Running<'_, 'a>, sizes: &Sizes) -> Res
 fn load(args: &Args, threads: usize, sizes: &Sizes) -> Result<[Duration; 2]> {
     let _span = span_scope("load");
     engine::open(&args.model, args.precision, |engine| {
-        engine::pool(threads)?.install(|| {
+        Threads::start(threads)?.install(|| {
             let mut session = Session::new(&engine.model, sizes.context)?;
             session.feed(&tokens(engine, 1))?;
             Ok([engine.load_time, engine.opened.elapsed()])

@@ -1,0 +1,123 @@
+//! When, into how many parts, and by whom a kernel's work is done.
+//!
+//! Coarse work, of many tokens, goes to rayon's pool. Fine work, of one token, goes to the [`Team`] that
+//! is installed on the thread, which starts in a fraction of the time; to rayon where there is none. The
+//! pool is the caller's: what `ThreadPool::install` made current, else the global one. A program that
+//! calls kernel after kernel does so from inside the pool: from outside, each call that goes parallel hands
+//! itself to a worker and waits.
+//! Parts are whole outputs that no other part contributes to, so results don't depend on them.
+
+mod split;
+mod team;
+
+use std::sync::{Mutex, PoisonError};
+
+use brick_runtime::Barrier;
+use brick_runtime::timeline::handover;
+use rayon::prelude::*;
+
+pub(crate) use self::split::{cut, ranges};
+pub use self::team::Team;
+
+/// Arithmetic that is worth a part for rayon: some ten microseconds, against the one or two that waking
+/// a thread takes.
+const POOL_FLOPS: usize = 200_000;
+
+/// Arithmetic that is worth a part for a team, whose threads are awake: a few microseconds.
+const TEAM_FLOPS: usize = 60_000;
+
+/// Parts for each thread, so that a thread that was late leaves work to the others.
+const PARTS_PER_THREAD: usize = 4;
+
+/// Who does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Crew {
+    /// The calling thread.
+    Alone,
+    /// The team that is installed on it.
+    Team,
+    /// Rayon's current pool.
+    Pool,
+}
+
+/// How a kernel's work is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    crew: Crew,
+    threads: usize,
+    n_parts: usize,
+}
+
+impl Plan {
+    /// For `n_outputs` that cost `flops` each, of `n_tokens` together.
+    pub(crate) fn new(n_tokens: usize, n_outputs: usize, flops: usize) -> Plan {
+        let (crew, threads, worth) = match team::threads() {
+            Some(threads) if n_tokens == 1 => (Crew::Team, threads, TEAM_FLOPS),
+            _ => (Crew::Pool, rayon::current_num_threads(), POOL_FLOPS),
+        };
+        let enough = n_outputs.saturating_mul(flops) / worth;
+        let n_parts = enough.min(threads * PARTS_PER_THREAD).min(n_outputs);
+        if threads == 1 || n_parts <= 1 {
+            return Plan {
+                crew: Crew::Alone,
+                threads: 1,
+                n_parts: 1,
+            };
+        }
+        Plan {
+            crew,
+            threads,
+            n_parts,
+        }
+    }
+
+    /// Into how many parts the work is best split.
+    pub(crate) fn n_parts(&self) -> usize {
+        self.n_parts
+    }
+
+    /// Does `work` for each of `parts`, which may be more or fewer than [`n_parts`](Self::n_parts); every
+    /// thread makes itself what it needs for it with `init`. In timelines, what another thread does is a
+    /// span called `name`.
+    pub(crate) fn run<P: Send, S>(
+        &self,
+        name: &'static str,
+        parts: impl Iterator<Item = P>,
+        init: impl Fn() -> S + Sync + Send,
+        work: impl Fn(&mut S, P) + Sync + Send,
+    ) {
+        match self.crew {
+            Crew::Alone => {
+                let mut state = init();
+                parts.for_each(|part| work(&mut state, part));
+            }
+            Crew::Team => {
+                let origin = handover();
+                let barrier = Barrier::fork(self.threads);
+                let parts: Vec<_> = parts.map(|part| Mutex::new(Some(part))).collect();
+                team::run(parts.len(), &|claims| {
+                    let (_task, _working) = (origin.task(name), barrier.work());
+                    let mut state = init();
+                    for claim in claims {
+                        let mut part = parts[claim].lock().unwrap_or_else(PoisonError::into_inner);
+                        if let Some(part) = part.take() {
+                            work(&mut state, part);
+                        }
+                    }
+                });
+            }
+            Crew::Pool => {
+                let origin = handover();
+                let barrier = Barrier::fork(self.threads);
+                let parts: Vec<_> = parts.collect();
+                parts.into_par_iter().for_each_init(
+                    || (origin.task(name), init()),
+                    |(_task, state), part| {
+                        let _working = barrier.work();
+                        work(state, part);
+                    },
+                );
+            }
+        }
+    }
+}
