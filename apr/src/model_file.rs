@@ -3,6 +3,8 @@
 use crate::gguf::{Gguf, Mapping};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// The option of every command that runs a model.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,6 +62,22 @@ impl ModelFile {
     /// All of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.mapping
+    }
+
+    /// Runs `body`, while a thread of its own brings the file into memory. For commands that will read
+    /// all weights, to be done while the vocabulary is built; what is not there when `body` is done is
+    /// left to be read when it is touched.
+    pub fn reading_ahead<R>(&self, body: impl FnOnce() -> R) -> R {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let read = || self.mapping.populate(|| done.load(Ordering::Relaxed));
+            let thread = thread::Builder::new().name("read ahead".into());
+            // Without the thread all is read when it is touched.
+            let _ = thread.spawn_scoped(scope, read);
+            let result = body();
+            done.store(true, Ordering::Relaxed);
+            result
+        })
     }
 
     /// Reads the header.

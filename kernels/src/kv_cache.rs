@@ -9,6 +9,7 @@ use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 
 use crate::KernelError;
 use crate::check::Check;
+use crate::zeroed::Zeroed;
 
 /// How keys and values are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,8 +86,8 @@ struct Layer {
 /// Elements in one of the formats; halves as their bits, which zero pages can be made of.
 #[derive(Debug)]
 enum Store {
-    F32(Vec<f32>),
-    F16(Vec<u16>),
+    F32(Zeroed<f32>),
+    F16(Zeroed<u16>),
 }
 
 impl KvCache {
@@ -313,15 +314,11 @@ impl KvCache {
 
 impl Store {
     fn zeroed(format: KvFormat, elems: usize) -> Result<Self, KernelError> {
-        let failed = |()| out_of_memory(elems.saturating_mul(format.element_bytes()));
-        Ok(match format {
-            KvFormat::F32 => {
-                Self::F32(bytemuck::allocation::try_zeroed_vec(elems).map_err(failed)?)
-            }
-            KvFormat::F16 => {
-                Self::F16(bytemuck::allocation::try_zeroed_vec(elems).map_err(failed)?)
-            }
-        })
+        let stored = match format {
+            KvFormat::F32 => Zeroed::new(elems).map(Self::F32),
+            KvFormat::F16 => Zeroed::new(elems).map(Self::F16),
+        };
+        stored.ok_or_else(|| out_of_memory(elems.saturating_mul(format.element_bytes())))
     }
 
     fn move_to(&mut self, to: usize, from: Range<usize>) {

@@ -52,6 +52,7 @@ mod error;
 mod exp;
 mod linear;
 mod parallel;
+mod zeroed;
 
 pub mod activation;
 pub mod attention;

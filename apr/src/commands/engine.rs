@@ -127,15 +127,18 @@ pub(super) fn open<R>(
     let progress = Progress::new("loading the model", 0);
     let file = model.open()?;
     let in_file = || file.name().to_owned();
-    let gguf = file.parse()?;
+    let (gguf, model, tokenizer) = file.reading_ahead(|| {
+        let gguf = file.parse()?;
+        let model = Model::load(&gguf).with_context(in_file)?;
+        let tokenizer = Tokenizer::from_gguf(&gguf).with_context(in_file)?;
+        Ok::<_, Error>((gguf, model, tokenizer))
+    })?;
     let engine = Engine {
         name: file.name(),
         file: &file,
         gguf: &gguf,
-        model: Model::load(&gguf)
-            .with_context(in_file)?
-            .with_activations(activations),
-        tokenizer: Tokenizer::from_gguf(&gguf).with_context(in_file)?,
+        model: model.with_activations(activations),
+        tokenizer,
         kernels,
         rounds: kernels.rounds_activations && activations == Activations::Rounded,
         opened,

@@ -26,29 +26,38 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub(super) fn take(&mut self, n: u64, what: &'static str) -> Result<&'a [u8], GgufError> {
-        let truncated = GgufError::Truncated {
-            what,
-            at: self.at as u64,
-            need: n,
-            have: self.left(),
-        };
-        let Ok(n) = usize::try_from(n) else {
-            return Err(truncated);
-        };
-        match self.bytes[self.at..].get(..n) {
+        let rest = &self.bytes[self.at..];
+        match usize::try_from(n).ok().and_then(|n| rest.get(..n)) {
             Some(taken) => {
-                self.at += n;
+                self.at += taken.len();
                 Ok(taken)
             }
-            None => Err(truncated),
+            None => Err(self.truncated(n, what)),
         }
     }
 
+    /// Apart, so that the many reads that succeed don't make room for it.
+    #[cold]
+    fn truncated(&self, need: u64, what: &'static str) -> GgufError {
+        GgufError::Truncated {
+            what,
+            at: self.at as u64,
+            need,
+            have: self.left(),
+        }
+    }
+
+    #[inline]
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], GgufError> {
-        let mut out = [0; N];
-        out.copy_from_slice(self.take(N as u64, what)?);
-        Ok(out)
+        match self.bytes[self.at..].first_chunk() {
+            Some(taken) => {
+                self.at += N;
+                Ok(*taken)
+            }
+            None => Err(self.truncated(N as u64, what)),
+        }
     }
 
     pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, GgufError> {
@@ -60,6 +69,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string: a `u64` length and that many bytes.
+    #[inline]
     pub(super) fn string(&mut self, what: &'static str) -> Result<&'a [u8], GgufError> {
         let len = self.u64(what)?;
         self.take(len, what)

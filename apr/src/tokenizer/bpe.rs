@@ -6,7 +6,7 @@
 
 use super::TokenizerError;
 use super::pre::PreTokenizer;
-use super::vocab::{Vocab, typed_array, values};
+use super::vocab::{Vocab, typed_array};
 use crate::gguf::{Gguf, GgufError, ValueType};
 use hashbrown::HashMap;
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub(super) struct Bpe {
 /// What a pair of tokens becomes, and its place in the list: lower merges first.
 #[derive(Clone, Copy)]
 struct Merge {
-    rank: u64,
+    rank: u32,
     joined: u32,
 }
 
@@ -40,13 +40,16 @@ impl Bpe {
         // A merge makes a token, so there are hardly more of them.
         let expected = array.len().min(vocab.len().into());
         let mut merges = HashMap::with_capacity(expected as usize);
-        for (text, rank) in values::<&[u8]>(array).zip(0..) {
-            let (pair, joined) =
-                parse_merge(vocab, text).map_err(|fault| TokenizerError::Merge {
-                    index: rank,
-                    text: String::from_utf8_lossy(text).into_owned(),
-                    fault,
-                })?;
+        let mut next = 0;
+        for (text, index) in array.strings().zip(0..) {
+            let failed = |fault| TokenizerError::Merge {
+                index,
+                text: String::from_utf8_lossy(text).into_owned(),
+                fault,
+            };
+            let rank = u32::try_from(index).map_err(|_| failed("there are too many before it"))?;
+            let (pair, joined) = parse_merge(vocab, text, next).map_err(failed)?;
+            next = joined.saturating_add(1);
             merges.entry(pair).or_insert(Merge { rank, joined });
         }
         let bytes = std::array::from_fn(|byte| {
@@ -95,8 +98,9 @@ impl Bpe {
     }
 }
 
-/// Splits `left right` at its first space (a token never starts with one, and is not empty).
-fn parse_merge(vocab: &Vocab, text: &[u8]) -> Result<((u32, u32), u32), &'static str> {
+/// Splits `left right` at its first space (a token never starts with one, and is not empty). Joined
+/// they may well be the token `guess`.
+fn parse_merge(vocab: &Vocab, text: &[u8], guess: u32) -> Result<((u32, u32), u32), &'static str> {
     let space = text.iter().skip(1).position(|&b| b == b' ');
     let (left, right) = match space {
         Some(at) => (&text[..at + 1], &text[at + 2..]),
@@ -104,7 +108,7 @@ fn parse_merge(vocab: &Vocab, text: &[u8]) -> Result<((u32, u32), u32), &'static
     };
     let left_id = vocab.id(left).ok_or("its left part is not a token")?;
     let right_id = vocab.id(right).ok_or("its right part is not a token")?;
-    let joined = vocab.id(&[left, right].concat());
+    let joined = vocab.joined_id(left, right, guess);
     let joined = joined.ok_or("its parts joined are not a token")?;
     Ok(((left_id, right_id), joined))
 }
@@ -127,7 +131,7 @@ struct Symbol {
 /// Two neighbours that can merge. Field order is queue order: by rank, then leftmost.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
-    rank: u64,
+    rank: u32,
     left: usize,
     right: usize,
     /// What the two were when queued: if they differ now, the pair is stale.

@@ -140,7 +140,7 @@ impl Tokenizer {
             }
         }
         Ok(Self {
-            special: SpecialTokens::new(&vocab).map_err(TokenizerError::Special)?,
+            special: SpecialTokens::new(&vocab),
             vocab,
             family,
             bos,
@@ -189,7 +189,8 @@ impl Tokenizer {
     /// The tokens of a text, which need not be UTF-8.
     ///
     /// # Errors
-    /// [`TokenizerError::NoToken`] where the vocabulary has nothing for a byte.
+    /// [`TokenizerError::NoToken`] where the vocabulary has nothing for a byte;
+    /// [`TokenizerError::Special`].
     pub fn encode(
         &self,
         text: impl AsRef<[u8]>,
@@ -203,7 +204,7 @@ impl Tokenizer {
         let mut after_special = true;
         for fragment in self
             .special
-            .partition(&self.vocab, text, options.parse_special)
+            .partition(&self.vocab, text, options.parse_special)?
         {
             match fragment {
                 Fragment::Token(id) => out.push(id),

@@ -6,7 +6,7 @@
 //! out byte by byte.
 
 use super::TokenizerError;
-use super::vocab::{TokenKind, Vocab, check_length, typed_array, values};
+use super::vocab::{TokenKind, Vocab, check_length, typed_array};
 use crate::gguf::{Gguf, GgufError, ValueType};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -30,7 +30,7 @@ impl Spm {
         let array = typed_array(gguf, SCORES, ValueType::F32)?
             .ok_or_else(|| GgufError::MissingKey { key: SCORES.into() })?;
         check_length(SCORES, array, vocab.len())?;
-        let scores: Vec<f32> = values(array).collect();
+        let scores: Vec<f32> = array.f32s().collect();
         if let Some((_, id)) = scores.iter().zip(0..).find(|(score, _)| score.is_nan()) {
             return Err(TokenizerError::Score { id });
         }

@@ -1,7 +1,7 @@
 //! The vocabulary: texts, kinds and the way back from text to id.
 
 use super::TokenizerError;
-use crate::gguf::{Array, FromValue, Gguf, GgufError, ValueType};
+use crate::gguf::{Array, Gguf, GgufError, ValueType};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
@@ -65,6 +65,8 @@ pub(super) struct Vocab {
     kinds: Vec<TokenKind>,
     /// Ids by the hash of their text.
     ids: HashTable<u32>,
+    /// Whether no two tokens have the same text.
+    distinct: bool,
     hasher: DefaultHashBuilder,
 }
 
@@ -82,37 +84,39 @@ impl Vocab {
             ends: Vec::with_capacity(n as usize),
             kinds: read_kinds(gguf, n)?,
             ids: HashTable::with_capacity(n as usize),
+            distinct: true,
             hasher: DefaultHashBuilder::default(),
         };
-        for text in values::<&[u8]>(tokens) {
+        for (id, text) in (0..n).zip(tokens.strings()) {
             vocab.arena.extend_from_slice(text);
             // The arena is smaller than the array, whose size fits.
             vocab.ends.push(vocab.arena.len() as u32);
-        }
-        for id in 0..n {
-            vocab.index(id);
+            vocab.index(id, text);
         }
         Ok(vocab)
     }
 
-    /// Makes the token findable by its text. Of two with the same text the later one is found,
-    /// as in llama.cpp.
-    fn index(&mut self, id: u32) {
+    /// Makes the token findable by its text, which is in the arena. Of two with the same text the
+    /// later one is found, as in llama.cpp.
+    fn index(&mut self, id: u32, text: &[u8]) {
         let Self {
             arena,
             ends,
             ids,
             hasher,
+            distinct,
             ..
         } = self;
-        let text = text_of(arena, ends, id);
         if text.is_empty() {
             return;
         }
         let hash = hasher.hash_one(text);
         let same = |&other: &u32| text_of(arena, ends, other) == text;
         match ids.find_mut(hash, same) {
-            Some(slot) => *slot = id,
+            Some(slot) => {
+                *slot = id;
+                *distinct = false;
+            }
             None => {
                 let rehash = |&other: &u32| hasher.hash_one(text_of(arena, ends, other));
                 ids.insert_unique(hash, id, rehash);
@@ -138,6 +142,19 @@ impl Vocab {
         self.kinds[id as usize] = kind;
     }
 
+    /// The token whose text is `left` and then `right`. `guess` is tried first: to compare with one
+    /// text is quicker than to find it among all, and the merges of a vocabulary mostly make its
+    /// tokens one after the other.
+    pub(super) fn joined_id(&self, left: &[u8], right: &[u8], guess: u32) -> Option<u32> {
+        if self.distinct && guess < self.len() {
+            let split = self.text(guess).split_at_checked(left.len());
+            if split == Some((left, right)) {
+                return Some(guess);
+            }
+        }
+        self.id(&[left, right].concat())
+    }
+
     /// The token with exactly this text.
     pub(super) fn id(&self, text: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(text);
@@ -156,7 +173,8 @@ fn read_kinds(gguf: &Gguf<'_>, n: u32) -> Result<Vec<TokenKind>, TokenizerError>
         return Ok(vec![TokenKind::Normal; n as usize]);
     };
     check_length(TOKEN_TYPE, kinds, n)?;
-    values::<i32>(kinds)
+    kinds
+        .i32s()
         .zip(0..)
         .map(|(found, id)| TokenKind::from_id(found).ok_or(TokenizerError::TokenType { id, found }))
         .collect()
@@ -195,9 +213,4 @@ pub(super) fn check_length(
         found: array.len(),
         tokens: tokens.into(),
     })
-}
-
-/// The elements of an array whose type [`typed_array`] has checked to be that of `T`.
-pub(super) fn values<'a, T: FromValue<'a>>(array: Array<'a>) -> impl Iterator<Item = T> {
-    array.iter().map_while(T::from_value)
 }
