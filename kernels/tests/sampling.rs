@@ -6,6 +6,8 @@ use brick_kernels::KernelError;
 use brick_kernels::sampling::{Sampler, SamplerConfig};
 use common::numbers;
 use proptest::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// Nothing but the draw.
 const ALL: SamplerConfig = SamplerConfig {
@@ -279,6 +281,97 @@ proptest! {
         if widest.len() <= 20 && !narrowest.is_empty() {
             let last = narrowest[narrowest.len() - 1];
             prop_assert!((0..2000).any(|_| sampler.sample(&logits).unwrap() == last));
+        }
+    }
+}
+
+/// The sampler without any shortcut: all candidates, sorted where a filter wants the best, and sums in
+/// the order in which they then lie.
+struct Plain {
+    config: SamplerConfig,
+    rng: ChaCha8Rng,
+}
+
+impl Plain {
+    fn sample(&mut self, logits: &[f32], recent: &[u32]) -> u32 {
+        let c = self.config;
+        let mut list: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+        for (id, logit) in &mut list {
+            if recent.contains(id) {
+                *logit = match *logit {
+                    l if l <= 0.0 => l * c.repeat_penalty,
+                    l => l / c.repeat_penalty,
+                };
+            }
+        }
+        let by_id = list.clone();
+        list.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap().then(a.0.cmp(&b.0)));
+        let (best, max) = list[0];
+        if c.temperature == 0.0 {
+            return best;
+        }
+        let weight = |l: f32| f64::from(l - max).exp();
+        let has_k = c.top_k != 0 && c.top_k < list.len();
+        if has_k {
+            list.truncate(c.top_k);
+        }
+        if c.top_p < 1.0 {
+            // Without top-k the sum is over all of them as they come.
+            let summed = if has_k { &list } else { &by_id };
+            let wanted = f64::from(c.top_p) * summed.iter().map(|c| weight(c.1)).sum::<f64>();
+            let sums = list.iter().scan(0.0, |sum, c| {
+                *sum += weight(c.1);
+                Some(*sum)
+            });
+            let kept = sums.take_while(|&sum| sum < wanted).count() + 1;
+            list.truncate(kept);
+        } else if !has_k {
+            list = by_id;
+        }
+        if c.min_p > 0.0 {
+            list.retain(|&(_, logit)| logit >= max + c.min_p.ln());
+        }
+        let uniform = (self.rng.next_u64() >> 11) as f64 * (-53f64).exp2();
+        let weight = |l: f32| (f64::from(l - max) / f64::from(c.temperature)).exp();
+        let wanted = uniform * list.iter().map(|c| weight(c.1)).sum::<f64>();
+        let mut sum = 0.0;
+        let over = list.iter().find(|c| {
+            sum += weight(c.1);
+            sum > wanted
+        });
+        over.map_or(best, |candidate| candidate.0)
+    }
+}
+
+proptest! {
+    /// Few distinct logits make ties at every border.
+    #[test]
+    fn draws_what_the_plain_sampler_draws(
+        n in 1usize..40_000, temperature in prop::sample::select(vec![0.0f32, 0.3, 1.0, 50.0]),
+        top_k in prop::sample::select(vec![0usize, 1, 2, 5, 40, 3000]),
+        top_p in prop::sample::select(vec![0.3f32, 0.95, 1.0]),
+        min_p in prop::sample::select(vec![0.0f32, 0.05, 1.0]),
+        repeat_penalty in prop::sample::select(vec![1.0f32, 1.3, 0.5]),
+        steps in prop::sample::select(vec![3.0f32, 1e4]), seed: u64,
+    ) {
+        let config = SamplerConfig {
+            temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n: 8, seed,
+        };
+        let mut sampler = sampler(config);
+        let mut plain = Plain { config, rng: ChaCha8Rng::seed_from_u64(seed) };
+        let mut recent = Vec::new();
+        for round in 0..4 {
+            let mut logits = numbers(seed ^ round, n);
+            for logit in &mut logits {
+                *logit = (*logit * steps).round() / steps * 4.0;
+            }
+            if n > 1 {
+                logits[n / 2] = f32::NEG_INFINITY;
+            }
+            let id = sampler.sample(&logits).unwrap();
+            prop_assert_eq!(id, plain.sample(&logits, &recent), "round {}", round);
+            sampler.accept(id);
+            recent.push(id);
         }
     }
 }

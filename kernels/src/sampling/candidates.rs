@@ -2,9 +2,6 @@
 
 use std::cmp::Ordering;
 
-use crate::KernelError;
-use crate::check::Check;
-
 /// A token and its logit.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
@@ -22,77 +19,37 @@ impl Candidate {
     }
 }
 
-/// At least one candidate with a finite logit, once filled. Buffers are kept between tokens.
+/// At least one candidate, once filled. The buffer is kept between tokens.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
     list: Vec<Candidate>,
     /// How many at the head of the list are the best of all, in order.
     sorted: usize,
-    /// The distinct recent tokens, while penalising.
-    recent: Vec<u32>,
 }
 
 impl Candidates {
-    /// One candidate for each logit, in order of ids.
-    pub(super) fn fill(&mut self, logits: &[f32]) -> Result<(), KernelError> {
-        Check("sample").non_zero("logits.len()", logits.len())?;
-        Check("sample").at_most("logits.len()", logits.len(), u32::MAX as usize)?;
-        let bad = |index: usize| KernelError::BadValue {
-            kernel: "sample",
-            argument: "logits",
-            index,
-            value: logits[index],
-        };
-        if let Some(index) = logits
-            .iter()
-            .position(|&l| l.is_nan() || l == f32::INFINITY)
-        {
-            return Err(bad(index));
-        }
-        if logits.iter().all(|&logit| logit == f32::NEG_INFINITY) {
-            return Err(bad(0));
-        }
+    /// Candidates from their ids and logits, in order of ids.
+    pub(super) fn fill(&mut self, logits: impl Iterator<Item = (usize, f32)>) {
         self.list.clear();
-        self.list.extend(
-            (0u32..)
-                .zip(logits)
-                .map(|(id, &logit)| Candidate { id, logit }),
-        );
+        // Peaks::of has checked that ids fit.
+        self.list.extend(logits.map(|(id, logit)| Candidate {
+            id: id as u32,
+            logit,
+        }));
         self.sorted = 0;
-        Ok(())
-    }
-
-    /// Makes each distinct recent token less likely, once. Comes first: candidates lie by id.
-    pub(super) fn penalise(&mut self, recent: impl Iterator<Item = u32>, penalty: f32) {
-        self.recent.clear();
-        self.recent.extend(recent);
-        self.recent.sort_unstable();
-        self.recent.dedup();
-        for &id in &self.recent {
-            if let Some(Candidate { logit, .. }) = self.list.get_mut(id as usize) {
-                let penalised = if *logit <= 0.0 {
-                    *logit * penalty
-                } else {
-                    *logit / penalty
-                };
-                // A penalty below 1 is a reward and could overflow to an infinity.
-                *logit = penalised.min(f32::MAX);
-            }
-        }
-    }
-
-    /// The best candidate.
-    pub(super) fn greedy(&self) -> u32 {
-        let best = self.list.iter().min_by(|a, b| a.best_first(b));
-        best.map_or(0, |candidate| candidate.id)
     }
 
     /// Keeps the `k` best; all for 0.
     pub(super) fn top_k(&mut self, k: usize) {
         if k != 0 && k < self.list.len() {
-            self.sort_best(k);
-            self.list.truncate(k);
+            self.keep_best(k);
         }
+    }
+
+    /// Keeps the `k` best, in order.
+    pub(super) fn keep_best(&mut self, k: usize) {
+        self.sort_best(k);
+        self.list.truncate(k);
     }
 
     /// Keeps the fewest best whose probabilities sum to at least `p`, but one.
@@ -145,10 +102,14 @@ impl Candidates {
             }
         }
         // The same sum in the same order exceeds its own fraction, unless rounding made them equal.
-        self.greedy()
+        let best = self.list.iter().min_by(|a, b| a.best_first(b));
+        best.map_or(0, |candidate| candidate.id)
     }
 
     fn max_logit(&self) -> f32 {
+        if self.sorted > 0 {
+            return self.list[0].logit;
+        }
         let logits = self.list.iter().map(|candidate| candidate.logit);
         logits.fold(f32::NEG_INFINITY, f32::max)
     }

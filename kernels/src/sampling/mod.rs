@@ -1,6 +1,7 @@
 //! Choosing the next token from its logits.
 
 mod candidates;
+mod peaks;
 
 use std::collections::VecDeque;
 
@@ -8,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use self::candidates::Candidates;
+use self::peaks::Peaks;
 use brick_runtime::brick;
 
 use crate::KernelError;
@@ -69,7 +71,10 @@ pub struct Sampler {
     config: SamplerConfig,
     rng: ChaCha8Rng,
     recent: VecDeque<u32>,
+    peaks: Peaks,
     candidates: Candidates,
+    /// The logits with recent tokens made less likely, where they are.
+    penalised: Vec<f32>,
 }
 
 impl Sampler {
@@ -103,7 +108,9 @@ impl Sampler {
             config,
             rng: ChaCha8Rng::seed_from_u64(config.seed),
             recent: VecDeque::new(),
+            peaks: Peaks::default(),
             candidates: Candidates::default(),
+            penalised: Vec::new(),
         })
     }
 
@@ -132,19 +139,51 @@ impl Sampler {
     )]
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32, KernelError> {
         let config = self.config;
-        let candidates = &mut self.candidates;
-        candidates.fill(logits)?;
+        let (peaks, candidates) = (&mut self.peaks, &mut self.candidates);
+        peaks.of(logits)?;
+        let mut logits = logits;
         if config.repeat_penalty != 1.0 {
-            candidates.penalise(self.recent.iter().copied(), config.repeat_penalty);
+            let recent = self.recent.iter().copied();
+            penalise(logits, recent, config.repeat_penalty, &mut self.penalised);
+            logits = &self.penalised;
+            peaks.of_checked(logits);
         }
         if config.temperature == 0.0 {
-            return Ok(candidates.greedy());
+            return Ok(peaks.index_of_largest(logits) as u32);
         }
-        candidates.top_k(config.top_k);
+        match peaks.reached_by(config.top_k) {
+            // All but the best of all are left out at once; the best are in order, as after top_k.
+            Some(least) => {
+                candidates.fill(peaks.reaching(logits, least));
+                candidates.keep_best(config.top_k);
+            }
+            None => {
+                candidates.fill(logits.iter().copied().enumerate());
+                candidates.top_k(config.top_k);
+            }
+        }
         candidates.top_p(config.top_p);
         candidates.min_p(config.min_p);
         // 53 random bits: every multiple of 2⁻⁵³ in 0..1.
         let uniform = (self.rng.next_u64() >> 11) as f64 * (-53f64).exp2();
         Ok(candidates.draw(config.temperature, uniform))
+    }
+}
+
+/// The logits with those of the recent tokens made less likely: each once, however often it is among
+/// them, because it is made from the logit as it was.
+fn penalise(logits: &[f32], recent: impl Iterator<Item = u32>, penalty: f32, out: &mut Vec<f32>) {
+    out.clear();
+    out.extend_from_slice(logits);
+    for token in recent.map(|token| token as usize) {
+        if let Some(&logit) = logits.get(token) {
+            let penalised = if logit <= 0.0 {
+                logit * penalty
+            } else {
+                logit / penalty
+            };
+            // A penalty below 1 is a reward and could overflow to an infinity.
+            out[token] = penalised.min(f32::MAX);
+        }
     }
 }
