@@ -9,6 +9,9 @@ use bytemuck::{Pod, Zeroable};
 pub struct F16([u8; 2]);
 
 impl F16 {
+    /// Zero.
+    pub(crate) const ZERO: Self = Self([0; 2]);
+
     /// The smallest number with all bits of precision, 2^-14.
     pub(crate) const MIN_POSITIVE: f32 = f32::from_bits((127 - 14) << 23);
 

@@ -1,20 +1,22 @@
 //! Integer dot products on what every CPU has: arrays, left to the compiler's vectoriser.
 
 use super::Portable;
-use crate::arch::integer::{Int8, ROWS};
+use crate::arch::integer::{Halves, Int8, REGISTERS};
 use crate::arch::panel::{PANEL_ROWS, Rows16};
-use crate::quant::F16;
+use crate::quant::scales_and_mins;
 
-impl Int8 for Portable {
+/// One row at a time.
+impl Int8<1> for Portable {
     type Bytes = [u8; 32];
+    type Shorts = [i16; 16];
     type Words = [i32; 8];
     type Floats = [f32; 8];
 
     const SIGNED_OFFSET: i32 = 0;
 
     #[inline(always)]
-    fn zero_words(self) -> [i32; 8] {
-        [0; 8]
+    fn splat(self, x: i32) -> [i32; 8] {
+        [x; 8]
     }
 
     #[inline(always)]
@@ -23,22 +25,17 @@ impl Int8 for Portable {
     }
 
     #[inline(always)]
-    fn words(self, x: &[i32; 8]) -> [i32; 8] {
+    fn store(self, x: [f32; 8], to: &mut [[f32; 8]; 1]) {
+        *to = [x];
+    }
+
+    #[inline(always)]
+    fn load(self, [x]: [&[u8; 32]; 1]) -> [u8; 32] {
         *x
     }
 
     #[inline(always)]
-    fn store(self, x: [f32; 8], to: &mut [f32; 8]) {
-        *to = x;
-    }
-
-    #[inline(always)]
-    fn load(self, x: &[u8; 32]) -> [u8; 32] {
-        *x
-    }
-
-    #[inline(always)]
-    fn nibbles(self, x: &[u8; 16]) -> [u8; 32] {
+    fn nibbles(self, [x]: [&[u8; 16]; 1]) -> [u8; 32] {
         let mut out = [0; 32];
         for i in 0..16 {
             out[i] = x[i] & 15;
@@ -48,7 +45,7 @@ impl Int8 for Portable {
     }
 
     #[inline(always)]
-    fn or_sixteens(self, mut x: [u8; 32], bits: [u8; 4]) -> [u8; 32] {
+    fn or_sixteens(self, mut x: [u8; 32], [bits]: [[u8; 4]; 1]) -> [u8; 32] {
         for i in 0..32 {
             x[i] |= (bits[i / 8] >> (i % 8) & 1) << 4;
         }
@@ -65,21 +62,19 @@ impl Int8 for Portable {
     }
 
     #[inline(always)]
-    fn shift_right<const BY: i32>(self, x: [u8; 32], mask: u8) -> [u8; 32] {
-        let mut out = x;
-        for byte in &mut out {
+    fn shift_right<const BY: i32>(self, mut x: [u8; 32], mask: u8) -> [u8; 32] {
+        for byte in &mut x {
             *byte = *byte >> BY & mask;
         }
-        out
+        x
     }
 
     #[inline(always)]
-    fn shift_left_4(self, x: [u8; 32]) -> [u8; 32] {
-        let mut out = x;
-        for byte in &mut out {
-            *byte <<= 4;
+    fn shift_left<const BY: i32>(self, mut x: [u8; 32], mask: u8) -> [u8; 32] {
+        for byte in &mut x {
+            *byte = *byte << BY & mask;
         }
-        out
+        x
     }
 
     #[inline(always)]
@@ -104,19 +99,50 @@ impl Int8 for Portable {
         mut sums: [i32; 8],
         w: [u8; 32],
         a: &[i8; 32],
-        scales: [i16; 2],
+        scales: [i16; 16],
+        at: [usize; 2],
     ) -> [i32; 8] {
         let dots = Int8::dot(self, [0; 8], w, a);
         for i in 0..8 {
-            sums[i] += dots[i] * i32::from(scales[i / 4]);
+            sums[i] += dots[i] * i32::from(scales[at[i / 4]]);
         }
         sums
     }
 
     #[inline(always)]
-    fn totals(self, sums: [[i32; 8]; ROWS]) -> [i32; 8] {
+    fn dot_shorts(self, x: [i16; 16], y: &[i16; 16]) -> [i32; 8] {
+        let mut sums = [0; 8];
+        for i in 0..16 {
+            sums[i / 2] += i32::from(x[i]) * i32::from(y[i]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn six_bits(self, [head]: [&[u8; 16]; 1]) -> [i16; 16] {
+        let (_, packed) = head.split_last_chunk().expect("12 of 16 bytes");
+        let (scales, mins) = scales_and_mins(packed);
+        let mut out = [0; 16];
+        for s in 0..8 {
+            out[s] = scales[s].into();
+            out[s + 8] = mins[s].into();
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn extend(self, [x]: [&[i8; 16]; 1]) -> [i16; 16] {
+        let mut out = [0; 16];
+        for i in 0..16 {
+            out[i] = x[i].into();
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn totals(self, sums: [[i32; 8]; REGISTERS]) -> [i32; 8] {
         let mut out = [0; 8];
-        for r in 0..ROWS {
+        for r in 0..REGISTERS {
             for sum in sums[r] {
                 out[r] += sum;
             }
@@ -133,7 +159,12 @@ impl Int8 for Portable {
     }
 
     #[inline(always)]
-    fn halves(self, x: [F16; 8]) -> [f32; 8] {
+    fn times_32(self, x: [i32; 8]) -> [i32; 8] {
+        x.map(|x| x * 32)
+    }
+
+    #[inline(always)]
+    fn halves(self, [x]: &Halves<1>) -> [f32; 8] {
         let mut out = [0.0; 8];
         for i in 0..8 {
             out[i] = x[i].to_f32();

@@ -2,9 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::arch::integer::{Int8, ROWS};
+use crate::arch::integer::{Halves, Int8, REGISTERS};
 use crate::arch::panel::{PANEL_ROWS, Rows16};
-use crate::quant::F16;
 
 /// An instruction set's way to multiply and add small integers. A token that implements this is
 /// proof of AVX2, F16C and what its own methods use.
@@ -46,17 +45,20 @@ pub(in crate::arch) trait Multiply: Copy {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ymm<M>(pub(super) M);
 
-impl<M: Multiply> Int8 for Ymm<M> {
+/// One row is a register.
+impl<M: Multiply> Int8<1> for Ymm<M> {
     type Bytes = __m256i;
+    /// The first eight in both halves, the last eight in both halves: scales are looked up in each.
+    type Shorts = [__m256i; 2];
     type Words = __m256i;
     type Floats = __m256;
 
     const SIGNED_OFFSET: i32 = M::SIGNED_OFFSET;
 
     #[inline(always)]
-    fn zero_words(self) -> __m256i {
+    fn splat(self, x: i32) -> __m256i {
         // SAFETY: the token is proof of AVX2.
-        unsafe { _mm256_setzero_si256() }
+        unsafe { _mm256_set1_epi32(x) }
     }
 
     #[inline(always)]
@@ -66,35 +68,29 @@ impl<M: Multiply> Int8 for Ymm<M> {
     }
 
     #[inline(always)]
-    fn words(self, x: &[i32; 8]) -> __m256i {
-        // SAFETY: the token is proof of AVX2; `x` holds the 32 bytes read.
-        unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn store(self, x: __m256, to: &mut [f32; 8]) {
+    fn store(self, x: __m256, [to]: &mut [[f32; 8]; 1]) {
         // SAFETY: the token is proof of AVX2; `to` has room for the 8 numbers.
         unsafe { _mm256_storeu_ps(to.as_mut_ptr(), x) }
     }
 
     #[inline(always)]
-    fn load(self, x: &[u8; 32]) -> __m256i {
+    fn load(self, [x]: [&[u8; 32]; 1]) -> __m256i {
         // SAFETY: the token is proof of AVX2; `x` holds the 32 bytes read.
         unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
     }
 
     #[inline(always)]
-    fn nibbles(self, x: &[u8; 16]) -> __m256i {
+    fn nibbles(self, [x]: [&[u8; 16]; 1]) -> __m256i {
         // SAFETY: the token is proof of AVX2; `x` holds the 16 bytes read.
         unsafe {
-            let low = _mm_loadu_si128(x.as_ptr().cast());
-            let both = _mm256_set_m128i(_mm_srli_epi16::<4>(low), low);
-            _mm256_and_si256(both, _mm256_set1_epi8(15))
+            let twice = _mm256_broadcastsi128_si256(_mm_loadu_si128(x.as_ptr().cast()));
+            let shifted = _mm256_srlv_epi64(twice, _mm256_setr_epi64x(0, 0, 4, 4));
+            _mm256_and_si256(shifted, _mm256_set1_epi8(15))
         }
     }
 
     #[inline(always)]
-    fn or_sixteens(self, x: __m256i, bits: [u8; 4]) -> __m256i {
+    fn or_sixteens(self, x: __m256i, [bits]: [[u8; 4]; 1]) -> __m256i {
         self.0.or_sixteens(x, i32::from_le_bytes(bits))
     }
 
@@ -111,35 +107,81 @@ impl<M: Multiply> Int8 for Ymm<M> {
     }
 
     #[inline(always)]
-    fn shift_left_4(self, x: __m256i) -> __m256i {
-        // SAFETY: the token is proof of AVX2. Bytes below 16 reach no neighbour.
-        unsafe { _mm256_slli_epi16::<4>(x) }
+    fn shift_left<const BY: i32>(self, x: __m256i, mask: u8) -> __m256i {
+        // SAFETY: the token is proof of AVX2.
+        unsafe { _mm256_and_si256(_mm256_slli_epi16::<BY>(x), _mm256_set1_epi8(mask as i8)) }
     }
 
     #[inline(always)]
     fn dot(self, sums: __m256i, w: __m256i, a: &[i8; 32]) -> __m256i {
-        self.0.dot(sums, w, Int8::load(self, bytemuck::cast_ref(a)))
+        let a = Int8::load(self, [bytemuck::cast_ref(a)]);
+        self.0.dot(sums, w, a)
     }
 
     #[inline(always)]
     fn dot_signed(self, sums: __m256i, w: __m256i, a: &[i8; 32]) -> __m256i {
-        self.0
-            .dot_signed(sums, w, Int8::load(self, bytemuck::cast_ref(a)))
+        let a = Int8::load(self, [bytemuck::cast_ref(a)]);
+        self.0.dot_signed(sums, w, a)
     }
 
     #[inline(always)]
-    fn dot_scaled(self, sums: __m256i, w: __m256i, a: &[i8; 32], scales: [i16; 2]) -> __m256i {
-        // SAFETY: the token is proof of AVX2; `a` holds the 32 bytes read. Two products of at most
-        // 63 * 127 fit an `i16`.
+    fn dot_scaled(
+        self,
+        sums: __m256i,
+        w: __m256i,
+        a: &[i8; 32],
+        scales: [__m256i; 2],
+        at: [usize; 2],
+    ) -> __m256i {
+        let a = Int8::load(self, [bytemuck::cast_ref(a)]);
+        // Both bytes of an `i16`, eight times.
+        let bytes = at.map(|at| 0x0100 + 0x0202 * (at as i16 % 8));
+        // SAFETY: the token is proof of AVX2. Two products of at most 63 * 127 fit an `i16`.
         unsafe {
-            let a = _mm256_loadu_si256(a.as_ptr().cast());
-            let scales = _mm256_set_m128i(_mm_set1_epi16(scales[1]), _mm_set1_epi16(scales[0]));
-            self.0.dot_pairs(sums, _mm256_maddubs_epi16(w, a), scales)
+            let bytes = _mm256_set_m128i(_mm_set1_epi16(bytes[1]), _mm_set1_epi16(bytes[0]));
+            let scale = _mm256_shuffle_epi8(scales[at[0] / 8], bytes);
+            self.0.dot_pairs(sums, _mm256_maddubs_epi16(w, a), scale)
         }
     }
 
     #[inline(always)]
-    fn totals(self, x: [__m256i; ROWS]) -> __m256i {
+    fn dot_shorts(self, [low, high]: [__m256i; 2], y: &[i16; 16]) -> __m256i {
+        // SAFETY: the token is proof of AVX2; `y` holds the 32 bytes read.
+        unsafe {
+            let x = _mm256_blend_epi32::<0xf0>(low, high);
+            _mm256_madd_epi16(x, _mm256_loadu_si256(y.as_ptr().cast()))
+        }
+    }
+
+    #[inline(always)]
+    fn six_bits(self, [head]: [&[u8; 16]; 1]) -> [__m256i; 2] {
+        // SAFETY: the token is proof of AVX2; `head` holds the 16 bytes read.
+        unsafe {
+            // The four words are two halves, then three of four packed numbers, `a`, `b` and `c`. Six
+            // bits of a number are in `a` or `b`; or four in `c`, and two on top of those in `a` or `b`.
+            let words = _mm_loadu_si128(head.as_ptr().cast());
+            let low = _mm_srlv_epi32(
+                _mm_shuffle_epi32::<0b11_10_11_01>(words),
+                _mm_setr_epi32(0, 0, 0, 4),
+            );
+            let low = _mm_and_si128(
+                low,
+                _mm_setr_epi32(0x3f3f_3f3f, 0x0f0f_0f0f, 0x3f3f_3f3f, 0x0f0f_0f0f),
+            );
+            let top = _mm_srli_epi32::<2>(_mm_shuffle_epi32::<0b10_00_01_00>(words));
+            let top = _mm_and_si128(top, _mm_setr_epi32(0, 0x3030_3030, 0, 0x3030_3030));
+            both_halves(_mm256_cvtepu8_epi16(_mm_or_si128(low, top)))
+        }
+    }
+
+    #[inline(always)]
+    fn extend(self, [x]: [&[i8; 16]; 1]) -> [__m256i; 2] {
+        // SAFETY: the token is proof of AVX2; `x` holds the 16 bytes read.
+        unsafe { both_halves(_mm256_cvtepi8_epi16(_mm_loadu_si128(x.as_ptr().cast()))) }
+    }
+
+    #[inline(always)]
+    fn totals(self, x: [__m256i; REGISTERS]) -> __m256i {
         // SAFETY: the token is proof of AVX2.
         unsafe {
             let low =
@@ -161,7 +203,13 @@ impl<M: Multiply> Int8 for Ymm<M> {
     }
 
     #[inline(always)]
-    fn halves(self, x: [F16; 8]) -> __m256 {
+    fn times_32(self, x: __m256i) -> __m256i {
+        // SAFETY: the token is proof of AVX2.
+        unsafe { _mm256_slli_epi32::<5>(x) }
+    }
+
+    #[inline(always)]
+    fn halves(self, [x]: &Halves<1>) -> __m256 {
         // SAFETY: the token is proof of F16C; `x` holds the 16 bytes read.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().cast())) }
     }
@@ -177,11 +225,32 @@ impl<M: Multiply> Int8 for Ymm<M> {
 
     #[inline(always)]
     fn prefetch(self, base: &[u8], offset: usize, len: usize) {
-        let start = base.as_ptr().cast::<i8>().wrapping_add(offset);
-        for line in (0..len).step_by(64) {
-            // SAFETY: x86-64 has the instruction, which reads nothing and faults at no address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line)) }
-        }
+        prefetch(base, offset, len);
+    }
+}
+
+/// The first half twice, and the second half twice.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn both_halves(x: __m256i) -> [__m256i; 2] {
+    // SAFETY: AVX2 by this function's own condition.
+    unsafe {
+        [
+            _mm256_permute4x64_epi64::<0b01_00_01_00>(x),
+            _mm256_permute4x64_epi64::<0b11_10_11_10>(x),
+        ]
+    }
+}
+
+/// See [`Int8::prefetch`].
+#[inline(always)]
+pub(super) fn prefetch(base: &[u8], offset: usize, len: usize) {
+    let start = base.as_ptr().cast::<i8>().wrapping_add(offset);
+    for line in (0..len).step_by(64) {
+        // SAFETY: x86-64 has the instruction, which reads nothing and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(line)) }
     }
 }
 
@@ -208,7 +277,10 @@ impl<M: Multiply> Rows16 for Ymm<M> {
     #[inline(always)]
     fn load(self, x: &[u8; 64]) -> [__m256i; 2] {
         let halves = x.as_chunks::<32>().0;
-        [Int8::load(self, &halves[0]), Int8::load(self, &halves[1])]
+        [
+            Int8::load(self, [&halves[0]]),
+            Int8::load(self, [&halves[1]]),
+        ]
     }
 
     #[inline(always)]
@@ -223,13 +295,13 @@ impl<M: Multiply> Rows16 for Ymm<M> {
 
     #[inline(always)]
     fn dot(self, sums: [__m256i; 2], w: [__m256i; 2], a: [i8; 4]) -> [__m256i; 2] {
-        let [a, _] = self.splat(bytemuck::cast(a));
+        let [a, _] = Rows16::splat(self, bytemuck::cast(a));
         [self.0.dot(sums[0], w[0], a), self.0.dot(sums[1], w[1], a)]
     }
 
     #[inline(always)]
     fn dot_signed(self, sums: [__m256i; 2], w: [__m256i; 2], a: [i8; 4]) -> [__m256i; 2] {
-        let [a, _] = self.splat(bytemuck::cast(a));
+        let [a, _] = Rows16::splat(self, bytemuck::cast(a));
         [
             self.0.dot_signed(sums[0], w[0], a),
             self.0.dot_signed(sums[1], w[1], a),
@@ -239,7 +311,7 @@ impl<M: Multiply> Rows16 for Ymm<M> {
     #[inline(always)]
     fn dot_pairs(self, sums: [__m256i; 2], w: &[i16; 32], a: [i16; 2]) -> [__m256i; 2] {
         let w = Rows16::load(self, bytemuck::cast_ref(w));
-        let [a, _] = self.splat(bytemuck::cast(a));
+        let [a, _] = Rows16::splat(self, bytemuck::cast(a));
         [
             self.0.dot_pairs(sums[0], w[0], a),
             self.0.dot_pairs(sums[1], w[1], a),

@@ -1,13 +1,17 @@
 //! 512-bit vectors with instructions for integer dot products.
 
 use std::arch::x86_64::*;
+use std::convert::identity;
 
-use super::ymm::{Multiply, Ymm};
 use super::{Avx512, compile_integers};
 use crate::arch::panel::{PANEL_ROWS, Panel, Rows16};
 use crate::arch::{integer, panel};
 use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
 use crate::simd_config::Unroll;
+
+mod integers;
+
+use self::integers::Pairs;
 
 /// Proof that this CPU has AVX-512 VNNI, F16C, and all that [`Avx512`] is proof of.
 #[derive(Debug, Clone, Copy)]
@@ -24,42 +28,6 @@ impl Avx512Vnni {
     /// The set that this one extends.
     pub(in crate::arch) fn avx512(self) -> Avx512 {
         self.0
-    }
-}
-
-/// For one token: eight blocks make eight sums, which fit 256 bits.
-impl Multiply for Avx512Vnni {
-    const SIGNED_OFFSET: i32 = 128;
-
-    #[inline(always)]
-    fn dot(self, sums: __m256i, w: __m256i, a: __m256i) -> __m256i {
-        // SAFETY: `self` exists only where `new` found AVX-512 VNNI and VL.
-        unsafe { _mm256_dpbusd_epi32(sums, w, a) }
-    }
-
-    #[inline(always)]
-    fn dot_signed(self, sums: __m256i, w: __m256i, a: __m256i) -> __m256i {
-        // SAFETY: `self` exists only where `new` found AVX2. Flipping the top bit adds 128.
-        unsafe {
-            Multiply::dot(
-                self,
-                sums,
-                _mm256_xor_si256(w, _mm256_set1_epi8(i8::MIN)),
-                a,
-            )
-        }
-    }
-
-    #[inline(always)]
-    fn dot_pairs(self, sums: __m256i, x: __m256i, y: __m256i) -> __m256i {
-        // SAFETY: `self` exists only where `new` found AVX-512 VNNI and VL.
-        unsafe { _mm256_dpwssd_epi32(sums, x, y) }
-    }
-
-    #[inline(always)]
-    fn or_sixteens(self, x: __m256i, bits: i32) -> __m256i {
-        // SAFETY: `self` exists only where `new` found AVX-512 BW and VL.
-        unsafe { _mm256_mask_add_epi8(x, bits as u32, x, _mm256_set1_epi8(16)) }
     }
 }
 
@@ -138,16 +106,10 @@ impl Rows16 for Avx512Vnni {
     }
 }
 
-/// The operations for many tokens.
-#[inline(always)]
-fn zmm(token: Avx512Vnni) -> Avx512Vnni {
-    token
-}
-
 compile_integers!(
     Avx512Vnni,
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c",
-    Ymm,
-    zmm,
+    Pairs::new,
+    identity,
     Unroll::AVX_512_VNNI
 );
