@@ -52,15 +52,15 @@ pub fn attention_weights(
     let expected = check.product("weights", [config.n_heads, n])?;
     check.equal("weights.len()", weights.len(), expected)?;
 
-    let mut buffer = Vec::new();
+    let (isa, mut buffer) = (Isa::choose()?, Vec::new());
     let heads = q.chunks_exact(dim).zip(weights.chunks_exact_mut(n));
     for (head, (q, weights)) in heads.enumerate() {
         let keys = cache.keys(layer, head / group)?;
-        let keys = keys.tile(visible.clone(), &mut buffer);
+        let keys = keys.tile(isa, visible.clone(), &mut buffer);
         for (weight, key) in weights.iter_mut().zip(keys.chunks_exact(dim)) {
             *weight = q.iter().zip(key).map(|(q, k)| q * k).sum::<f32>();
         }
-        let (_, sum) = Isa::choose()?.exponentials(weights, config.scale, f32::NEG_INFINITY);
+        let (_, sum) = isa.exponentials(weights, config.scale, f32::NEG_INFINITY);
         let scale = 1.0 / sum;
         weights.iter_mut().for_each(|weight| *weight *= scale);
     }

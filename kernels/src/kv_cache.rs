@@ -8,6 +8,7 @@ use brick_runtime::brick;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 
 use crate::KernelError;
+use crate::arch::Isa;
 use crate::check::Check;
 use crate::zeroed::Zeroed;
 
@@ -379,7 +380,12 @@ impl<'a> Rows<'a> {
 
     /// The rows of `positions`, which are among [`positions`](Self::positions): where they lie,
     /// or in `buffer`.
-    pub(crate) fn tile<'b>(&self, positions: Range<usize>, buffer: &'b mut Vec<f32>) -> &'b [f32]
+    pub(crate) fn tile<'b>(
+        &self,
+        isa: Isa,
+        positions: Range<usize>,
+        buffer: &'b mut Vec<f32>,
+    ) -> &'b [f32]
     where
         'a: 'b,
     {
@@ -389,8 +395,7 @@ impl<'a> Rows<'a> {
             Elems::F32(elems) => &elems[range],
             Elems::F16(elems) => {
                 buffer.resize(range.len(), 0.0);
-                let halves = elems[range].reinterpret_cast::<half::f16>();
-                halves.convert_to_f32_slice(buffer);
+                isa.widen(&elems[range], buffer);
                 buffer
             }
         }

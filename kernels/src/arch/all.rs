@@ -5,7 +5,7 @@
 
 use crate::activation::{Activation, gelu_tanh, silu};
 use crate::exp::exp;
-use crate::quant::{Matrix, dequantise};
+use crate::quant::{F16, Matrix, dequantise};
 
 /// Partial sums of one dot product: element `i` of the vectors goes to sum `i % LANES`. One
 /// 512-bit register, or two of 256 bits; the same for every set so that all agree.
@@ -31,6 +31,9 @@ pub(super) trait Simd: Copy {
     /// The sum of all lanes, by halving: lanes `i` and `i + 8` first, then `i` and `i + 4`, and so
     /// on.
     fn total(self, x: Self::Vector) -> f32;
+
+    /// Halves, as numbers.
+    fn widen(self, x: &[u16; LANES]) -> Self::Vector;
 
     /// The end of a vector, filled up with zeros.
     #[inline(always)]
@@ -350,6 +353,19 @@ pub(super) fn exponentials(scores: &mut [f32], scale: f32, max: f32) -> (f32, f3
         *sum += *x;
     }
     (max, sums.iter().sum())
+}
+
+/// See [`super::Isa::widen`].
+#[inline(always)]
+pub(super) fn widen<S: Simd>(simd: S, halves: &[u16], out: &mut [f32]) {
+    let (chunks, tail) = out.as_chunks_mut::<LANES>();
+    let (halves, last) = halves.as_chunks::<LANES>();
+    for (out, halves) in chunks.iter_mut().zip(halves) {
+        simd.store(simd.widen(halves), out);
+    }
+    for (out, half) in tail.iter_mut().zip(last) {
+        *out = F16::from_le_bytes(half.to_le_bytes()).to_f32();
+    }
 }
 
 /// See [`super::Isa::gate`].

@@ -144,6 +144,13 @@ impl Isa {
         dispatch!(self, exponentials(scores, scale, max))
     }
 
+    /// IEEE halves, given by their bits, as numbers; slices of one length.
+    #[inline]
+    pub(crate) fn widen(self, halves: &[u16], out: &mut [f32]) {
+        debug_assert_eq!(halves.len(), out.len());
+        dispatch!(self, widen(halves, out));
+    }
+
     /// `out = activation(gate) * up`, slices of one length.
     #[inline]
     pub(crate) fn gate(self, activation: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {

@@ -183,3 +183,24 @@ fn rows_dequantise_alike_on_every_set() {
         assert!(rows.windows(2).all(|pair| pair[0] == pair[1]), "{format}");
     }
 }
+
+/// Every half there is, as the crate `half` converts it; a NaN stays one.
+#[test]
+fn halves_are_widened_exactly() {
+    let step = if cfg!(miri) { 97 } else { 1 };
+    let halves: Vec<u16> = (0..=u16::MAX).step_by(step).collect();
+    for isa in Isa::available() {
+        // With a tail, and from an odd place on.
+        for start in [0, 1, 13] {
+            let mut wide = vec![f32::INFINITY; halves.len() - start];
+            isa.widen(&halves[start..], &mut wide);
+            for (&half, wide) in halves[start..].iter().zip(wide) {
+                let exact = half::f16::from_bits(half).to_f32_const();
+                assert!(
+                    wide.to_bits() == exact.to_bits() || wide.is_nan() && exact.is_nan(),
+                    "{isa:?} {half:#06x}: {wide} for {exact}"
+                );
+            }
+        }
+    }
+}

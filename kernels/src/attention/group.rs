@@ -200,8 +200,8 @@ impl Group<'_> {
     fn add_tile(&self, q: &[f32], positions: Range<usize>, tile: &mut Tile, sums: &mut Sums) {
         let (isa, dim, n_keys) = (self.isa, self.dim, positions.len());
         let Sums { out, heads, .. } = sums;
-        let keys = self.keys.tile(positions.clone(), &mut tile.keys);
-        let values = self.values.tile(positions.clone(), &mut tile.values);
+        let keys = self.keys.tile(isa, positions.clone(), &mut tile.keys);
+        let values = self.values.tile(isa, positions.clone(), &mut tile.values);
         let scores = &mut tile.scores;
         scores.resize(heads.len() * n_keys, 0.0);
         isa.gemm_tile(dim, keys, q, scores);

@@ -24,9 +24,9 @@ pub use self::team::Team;
 const POOL_FLOPS: usize = 200_000;
 
 /// Arithmetic that is worth a part for a team, whose threads are awake: a few microseconds.
-const TEAM_FLOPS: usize = 60_000;
+const TEAM_FLOPS: usize = 150_000;
 
-/// Parts for each thread, so that a thread that was late leaves work to the others.
+/// Parts for each thread at most, so that a thread that was late leaves work to the others.
 const PARTS_PER_THREAD: usize = 4;
 
 /// Who does it.
@@ -55,8 +55,10 @@ impl Plan {
             Some(threads) if n_tokens == 1 => (Crew::Team, threads, TEAM_FLOPS),
             _ => (Crew::Pool, rayon::current_num_threads(), POOL_FLOPS),
         };
-        let enough = n_outputs.saturating_mul(flops) / worth;
-        let n_parts = enough.min(threads * PARTS_PER_THREAD).min(n_outputs);
+        let worthwhile = n_outputs.saturating_mul(flops) / worth;
+        // As many for each thread, where there is something for each.
+        let per_thread = (worthwhile / threads).clamp(1, PARTS_PER_THREAD);
+        let n_parts = worthwhile.min(per_thread * threads).min(n_outputs);
         if threads == 1 || n_parts <= 1 {
             return Plan {
                 crew: Crew::Alone,
@@ -71,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// Into how many parts the work is best split.
+    /// Into how many parts the work is best split: 1 if one thread had better do all of it.
     pub(crate) fn n_parts(&self) -> usize {
         self.n_parts
     }

@@ -4,7 +4,7 @@ use super::all::{self, LANES, Simd};
 use super::integer;
 use super::panel::{self, PANEL_ROWS, Panel};
 use crate::activation::Activation;
-use crate::quant::{BlockQ8K, Matrix, Rounded, Rounded32};
+use crate::quant::{BlockQ8K, F16, Matrix, Rounded, Rounded32};
 use crate::simd_config::Unroll;
 
 mod integers;
@@ -37,6 +37,11 @@ impl Simd for Portable {
             c[i] += a[i] * b[i];
         }
         c
+    }
+
+    #[inline(always)]
+    fn widen(self, x: &[u16; LANES]) -> Self::Vector {
+        x.map(|half| F16::from_le_bytes(half.to_le_bytes()).to_f32())
     }
 
     #[inline(always)]
@@ -80,6 +85,10 @@ impl Portable {
 
     pub(super) fn exponentials(self, scores: &mut [f32], scale: f32, max: f32) -> (f32, f32) {
         all::exponentials(scores, scale, max)
+    }
+
+    pub(super) fn widen(self, halves: &[u16], out: &mut [f32]) {
+        all::widen(self, halves, out);
     }
 
     pub(super) fn gate(self, kind: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {

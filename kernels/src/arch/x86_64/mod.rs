@@ -113,6 +113,15 @@ macro_rules! compile_loops {
                 unsafe { compiled(scores, scale, max) }
             }
 
+            pub(in crate::arch) fn widen(self, halves: &[u16], out: &mut [f32]) {
+                #[target_feature(enable = $features)]
+                fn compiled(simd: $token, halves: &[u16], out: &mut [f32]) {
+                    all::widen(simd, halves, out);
+                }
+                // SAFETY: `self` exists only where `new` found the features.
+                unsafe { compiled(self, halves, out) }
+            }
+
             pub(in crate::arch) fn gate(
                 self,
                 kind: Activation,

@@ -1,7 +1,8 @@
 //! 256-bit vectors with fused multiply-add.
 
 use std::arch::x86_64::{
-    __m256, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps,
+    __m256, _mm_loadu_si128, _mm256_add_ps, _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_set1_ps, _mm256_storeu_ps,
 };
 
 use super::ymm::Ymm;
@@ -72,11 +73,23 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn widen(self, x: &[u16; LANES]) -> Self::Vector {
+        let (low, high) = x.split_at(LANES / 2);
+        // SAFETY: `self` exists only where `new` found F16C; each half holds the 8 numbers read.
+        unsafe {
+            [
+                _mm256_cvtph_ps(_mm_loadu_si128(low.as_ptr().cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(high.as_ptr().cast())),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn total(self, x: Self::Vector) -> f32 {
         // SAFETY: `self` exists only where `new` found AVX2, which includes AVX.
         unsafe { total_of_eight(_mm256_add_ps(x[0], x[1])) }
     }
 }
 
-compile_loops!(Avx2, "avx2,fma", Unroll::AVX2);
+compile_loops!(Avx2, "avx2,fma,f16c", Unroll::AVX2);
 compile_integers!(Avx2, "avx2,fma,f16c", Ymm, Ymm, Unroll::AVX2);

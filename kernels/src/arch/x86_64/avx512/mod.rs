@@ -1,8 +1,8 @@
 //! 512-bit vectors with fused multiply-add.
 
 use std::arch::x86_64::{
-    __m512, _mm256_add_ps, _mm512_castps512_ps256, _mm512_extractf32x8_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    __m512, _mm256_add_ps, _mm256_loadu_si256, _mm512_castps512_ps256, _mm512_cvtph_ps,
+    _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
 };
 
 use super::{Avx2, compile_loops, total_of_eight};
@@ -60,6 +60,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn widen(self, x: &[u16; LANES]) -> Self::Vector {
+        // SAFETY: `self` exists only where `new` found AVX-512F; `x` holds the 16 halves read.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
     fn total(self, x: Self::Vector) -> f32 {
         // SAFETY: `self` exists only where `new` found AVX-512F and DQ, which include AVX.
         unsafe {
@@ -71,6 +77,6 @@ impl Simd for Avx512 {
 
 compile_loops!(
     Avx512,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma",
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
     Unroll::AVX_512
 );
