@@ -180,7 +180,7 @@ fn an_overflow_is_told_by_the_weight_that_is_huge() {
     assert_has(
         &told,
         &[
-            "step FEED_FORWARD of layer 2, position 1: ffn_norm[9] = inf, in brick RmsNorm\n",
+            "step FEED_FORWARD of layer 2, position 1: ffn_norm[9] = inf, in brick ResidualNorm\n",
             "\n  input attn_residual: min -5.6449, max 5.1300, ",
             "\n  last good layer: 1\n",
             "\nlikely cause: weight blk.2.ffn_norm.weight reaches 3.0e38\n",
@@ -355,7 +355,7 @@ fn a_trace_stops_where_kernels_check_nothing() {
     let told = jidoka::diagnose(violation.into(), &model, &gguf, &[1, 2, 3]);
     assert_eq!(
         told.downcast::<Diagnosis>().unwrap().brick(),
-        Some("RmsNorm")
+        Some("ResidualNorm")
     );
 }
 

@@ -269,13 +269,14 @@ fn profile_counts_every_call() {
         };
         for (name, per_pass) in [
             ("Embedding", 1),
-            ("RmsNorm", 2 * layers + 1),
+            ("RmsNorm", layers + 1),
+            ("ResidualNorm", layers),
             ("QkvProjection", layers),
             ("RopeEmbedding", 2 * layers),
             ("KvCacheWrite", layers),
             ("AttentionScore", layers),
             ("OutputProjection", layers),
-            ("ResidualAdd", 2 * layers),
+            ("ResidualAdd", layers),
             ("GateUpProjection", layers),
             ("DownProjection", layers),
             ("LmHead", 1),

@@ -67,6 +67,7 @@ pub mod lm_head;
 pub mod projection;
 pub mod quant;
 pub mod residual;
+pub mod residual_norm;
 pub mod rms_norm;
 pub mod rope;
 pub mod sampling;

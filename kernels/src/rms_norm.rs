@@ -34,10 +34,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
         |(), (rows, out)| {
             let x = x[rows.start * weight.len()..].chunks_exact(weight.len());
             for (x, out) in x.zip(out.chunks_exact_mut(weight.len())) {
-                let scale = inverse_rms(isa, x, eps);
-                for (out, (x, weight)) in out.iter_mut().zip(x.iter().zip(weight)) {
-                    *out = x * scale * weight;
-                }
+                norm_row(isa, x, weight, eps, out);
             }
         },
     );
@@ -68,19 +65,35 @@ pub fn head_norm(x: &mut [f32], weight: &[f32], eps: f32) -> Result<(), KernelEr
         || (),
         |(), heads| {
             for head in heads.chunks_exact_mut(weight.len()) {
-                let scale = inverse_rms(isa, head, eps);
-                for (x, weight) in head.iter_mut().zip(weight) {
-                    *x = *x * scale * weight;
-                }
+                norm_row_in_place(isa, head, weight, eps);
             }
         },
     );
     Ok(())
 }
 
-fn rows_of(check: Check, x: &[f32], weight: &[f32]) -> Result<usize, KernelError> {
+/// Rows of `x`, as long as `weight` each.
+pub(crate) fn rows_of(check: Check, x: &[f32], weight: &[f32]) -> Result<usize, KernelError> {
     check.non_zero("weight.len()", weight.len())?;
     check.quotient("x.len()", x.len(), weight.len())
+}
+
+/// One row of [`rms_norm`].
+#[inline]
+pub(crate) fn norm_row(isa: Isa, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let scale = inverse_rms(isa, x, eps);
+    for (out, (x, weight)) in out.iter_mut().zip(x.iter().zip(weight)) {
+        *out = x * scale * weight;
+    }
+}
+
+/// One row of [`head_norm`].
+#[inline]
+pub(crate) fn norm_row_in_place(isa: Isa, x: &mut [f32], weight: &[f32], eps: f32) {
+    let scale = inverse_rms(isa, x, eps);
+    for (x, weight) in x.iter_mut().zip(weight) {
+        *x = *x * scale * weight;
+    }
 }
 
 #[inline]

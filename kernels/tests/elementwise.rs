@@ -2,9 +2,11 @@
 
 mod common;
 
+use brick_kernels::KernelError;
 use brick_kernels::activation::{Activation, activation, gated_activation};
 use brick_kernels::lm_head::logit_softcap;
 use brick_kernels::residual::{residual_add, scale};
+use brick_kernels::residual_norm::{post_norm_residual, residual_norm};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::{Rope, RopeConfig, RopePairing, rope_embedding};
 use common::{assert_close, golden_f32, numbers, on_threads};
@@ -96,6 +98,33 @@ proptest! {
         prop_assert_eq!(in_place, out);
     }
 
+    /// To the last bit, everything that a trace looks at included, on any number of threads.
+    #[test]
+    fn fused_kernels_are_the_plain_ones_in_a_row(
+        dim in 1usize..700, rows in prop_oneof![1usize..5, 300usize..310], has_post: bool, seed: u64,
+    ) {
+        let [x, y] = [0, 1].map(|i| numbers(seed ^ i, rows * dim));
+        let [post, weight] = [2, 3].map(|i| numbers(seed ^ i, dim));
+        let (mut sum, mut back, mut normed) = (x.clone(), y.clone(), vec![f32::NAN; x.len()]);
+        if has_post {
+            rms_norm(&y, &post, 1e-6, &mut back).unwrap();
+        }
+        residual_add(&mut sum, &back).unwrap();
+        rms_norm(&sum, &weight, 1e-6, &mut normed).unwrap();
+        for threads in [1, 3] {
+            let (mut fused, mut fused_back) = (x.clone(), y.clone());
+            let mut out = vec![f32::NAN; x.len()];
+            let after = has_post.then_some(&post[..]);
+            on(threads, || residual_norm(&mut fused, &mut fused_back, after, &weight, 1e-6, &mut out));
+            prop_assert!(fused == sum && fused_back == back && out == normed, "{threads} threads");
+            if has_post {
+                let (mut fused, mut fused_back) = (x.clone(), y.clone());
+                on(threads, || post_norm_residual(&mut fused, &mut fused_back, &post, 1e-6));
+                prop_assert!(fused == sum && fused_back == back, "{threads} threads");
+            }
+        }
+    }
+
     #[test]
     fn residual_arithmetic(x in prop::collection::vec(-1e6f32..1e6, 0..50), factor in -9f32..9.0) {
         let y = numbers(1, x.len());
@@ -106,6 +135,12 @@ proptest! {
         scale(&mut scaled, factor);
         prop_assert!(scaled.iter().copied().eq(x.iter().map(|a| a * factor)));
     }
+}
+
+/// Runs a kernel in a pool of its own.
+fn on(threads: usize, kernel: impl FnOnce() -> Result<(), KernelError> + Send) {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.unwrap().install(kernel).unwrap();
 }
 
 #[test]

@@ -15,6 +15,7 @@ use brick_kernels::projection::{
 };
 use brick_kernels::quant::{BlockQ8_0, BlockQ8K, Format, Matrix, quantise_q8_0, quantise_q8_k};
 use brick_kernels::residual::residual_add;
+use brick_kernels::residual_norm::{post_norm_residual, residual_norm};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::{Rope, RopeConfig, RopePairing, rope_embedding};
 use brick_kernels::softmax::softmax;
@@ -295,6 +296,23 @@ fn the_rest() {
         "weight.len()"
     );
     assert_eq!(rms_norm(&[], &[1.0], 1e-6, &mut []), Ok(()));
+    let fused = |x: usize, y: usize, post: Option<&[f32]>, dim: usize, out: usize| {
+        let (mut x, mut y, mut out) = (vec![0.0; x], vec![0.0; y], vec![0.0; out]);
+        residual_norm(&mut x, &mut y, post, &vec![1.0; dim], 1e-6, &mut out)
+    };
+    assert_eq!(named(fused(5, 5, None, 2, 5)), "x.len()");
+    assert_eq!(named(fused(4, 6, None, 2, 4)), "y.len()");
+    assert_eq!(named(fused(4, 4, None, 2, 6)), "out.len()");
+    assert_eq!(named(fused(4, 4, Some(&[1.0; 3]), 2, 4)), "post.len()");
+    assert_eq!(named(fused(4, 4, None, 0, 4)), "weight.len()");
+    assert_eq!(fused(0, 0, Some(&[1.0]), 1, 0), Ok(()));
+    let fused = |x: usize, y: usize, dim: usize| {
+        post_norm_residual(&mut vec![0.0; x], &mut vec![0.0; y], &vec![1.0; dim], 1e-6)
+    };
+    assert_eq!(named(fused(5, 5, 2)), "x.len()");
+    assert_eq!(named(fused(4, 6, 2)), "y.len()");
+    assert_eq!(named(fused(4, 4, 0)), "weight.len()");
+    assert_eq!(fused(0, 0, 1), Ok(()));
     assert_eq!(named(head_norm(&mut [0.0; 5], &[1.0; 2], 1e-6)), "x.len()");
     assert_eq!(named(head_norm(&mut [0.0; 5], &[], 1e-6)), "weight.len()");
     assert_eq!(named(softmax(&mut [0.0; 5], 2)), "x.len()");

@@ -38,9 +38,10 @@ impl From<&Violation> for Said {
 
 impl Culprit {
     /// Of the bricks before `node` the one at fault, `said` being the contracts that were found broken
-    /// since the inputs of `node` were good, in order.
-    pub(super) fn of(node: Node, said: &[Said]) -> Self {
-        let bricks = bricks(node);
+    /// since the inputs of `node` were good, in order; `post_norm` says whether what is added to the
+    /// residual stream goes through a norm of its own.
+    pub(super) fn of(node: Node, post_norm: bool, said: &[Said]) -> Self {
+        let bricks = bricks(node, post_norm);
         if let [brick] = bricks {
             return Self::Known(brick);
         }
@@ -84,14 +85,17 @@ const NORM: &str = "HeadNorm";
 const ROPE: &str = "RopeEmbedding";
 
 /// The bricks between a tensor's inputs and itself, in the order of their work.
-fn bricks(node: Node) -> &'static [&'static str] {
+fn bricks(node: Node, post_norm: bool) -> &'static [&'static str] {
     match node {
         Node::Embedding => &["Embedding"],
         Node::Query | Node::Key => &[QKV, NORM, ROPE],
         Node::Value => &[QKV],
         Node::AttnHeads => &["AttentionScore"],
         Node::AttnOut => &["OutputProjection"],
-        Node::AttnResidual | Node::LayerOutput => &["ResidualAdd"],
+        Node::AttnPostNorm | Node::AttnResidual | Node::FfnNorm => &["ResidualNorm"],
+        Node::FfnPostNorm => &["PostNormResidual"],
+        Node::LayerOutput if post_norm => &["PostNormResidual"],
+        Node::LayerOutput => &["ResidualAdd"],
         Node::FfnInner => &["GateUpProjection"],
         Node::FfnOut => &["DownProjection"],
         Node::Logits => &["LmHead", "LogitSoftcap"],
@@ -125,7 +129,7 @@ mod tests {
         let (norm, rope) = (broken(HeadNorm, "x"), broken(RopeEmbedding, "x"));
         let of = |node, said: &[&Said]| {
             let said: Vec<_> = said.iter().map(|&said| said.clone()).collect();
-            Culprit::of(node, &said).to_string()
+            Culprit::of(node, false, &said).to_string()
         };
         assert_eq!(of(Node::Query, &[&q, &norm, &rope]), "QkvProjection");
         assert_eq!(of(Node::Query, &[&norm, &rope]), "HeadNorm");
@@ -150,12 +154,16 @@ mod tests {
             "QkvProjection or HeadNorm or RopeEmbedding (which one is not known, as none of their own checks spoke)"
         );
         assert_eq!(of(Node::Value, &[]), "QkvProjection");
+        assert_eq!(of(Node::LayerOutput, &[]), "ResidualAdd");
+        let normed = Culprit::of(Node::LayerOutput, true, &[]);
+        assert_eq!(normed.to_string(), "PostNormResidual");
     }
 
     /// As the registry has them.
     #[test]
     fn every_brick_named_is_one() {
-        for brick in Node::ALL.into_iter().flat_map(bricks) {
+        let nodes = Node::ALL.into_iter();
+        for brick in nodes.flat_map(|node| [bricks(node, false), bricks(node, true)].concat()) {
             assert!(brick.parse::<BrickId>().is_ok(), "{brick}");
         }
     }

@@ -129,9 +129,10 @@ impl Watch {
             inputs.retain(|(node, ..)| *node != Node::Embedding);
         }
         let said: Vec<Said> = lock(&self.spoken).iter().map(Said::from).collect();
+        let post_norm = inputs.iter().any(|(node, ..)| *node == Node::FfnPostNorm);
         Found {
             node: tensor.node,
-            brick: Culprit::of(tensor.node, &said),
+            brick: Culprit::of(tensor.node, post_norm, &said),
             layer,
             position: first_pos + index / tensor.width(),
             index: index % tensor.width(),

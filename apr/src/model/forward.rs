@@ -10,6 +10,7 @@ use brick_kernels::projection::{
     down_projection, gate_up_projection, output_projection, qkv_projection,
 };
 use brick_kernels::residual::residual_add;
+use brick_kernels::residual_norm::{post_norm_residual, residual_norm};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
 use brick_kernels::rope::rope_embedding;
 use brick_runtime::timeline::span_scope;
@@ -48,7 +49,8 @@ impl Session<'_> {
         self.offer(Node::Embedding, at)
     }
 
-    /// `x += post_norm(W_o attention(norm(x)))`
+    /// `x += post_norm(W_o attention(norm(x)))`, and the norm of that, which the feed-forward network
+    /// reads: one kernel makes both.
     fn attend(&mut self, index: usize, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
         let (config, rope) = (self.model.config(), self.model.rope(index));
         let (eps, pos, n) = (config.rms_eps, at.first_pos, at.n_tokens);
@@ -86,20 +88,24 @@ impl Session<'_> {
         let s = &mut self.scratch;
         output_projection(&layer.output, &s.heads, n, &mut s.back)?;
         self.offer(Node::AttnOut, at)?;
-        self.add_back(layer.post_attention_norm.as_deref(), Node::AttnPostNorm, at)?;
+
+        let s = &mut self.scratch;
+        let post = layer.post_attention_norm.as_deref();
+        residual_norm(&mut s.x, &mut s.back, post, &layer.ffn_norm, eps, &mut s.h)?;
+        if post.is_some() {
+            self.offer(Node::AttnPostNorm, at)?;
+        }
         self.offer(Node::AttnResidual, at)?;
         self.tap.end(TraceStep::Attention, at, Outcome::Tensors);
         Ok(())
     }
 
-    /// `x += post_norm(W_down (activation(W_gate norm(x)) * W_up norm(x)))`
+    /// `x += post_norm(W_down (activation(W_gate h) * W_up h))`, with `h = norm(x)`
     fn feed_forward(&mut self, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
         let (config, n) = (self.model.config(), at.n_tokens);
         let _span = span_scope("feed forward");
         self.tap.begin(TraceStep::FeedForward, at);
 
-        let s = &mut self.scratch;
-        rms_norm(&s.x, &layer.ffn_norm, config.rms_eps, &mut s.h)?;
         self.offer(Node::FfnNorm, at)?;
 
         let s = &mut self.scratch;
@@ -109,24 +115,16 @@ impl Session<'_> {
         let s = &mut self.scratch;
         down_projection(&layer.down, &s.ff, n, &mut s.back)?;
         self.offer(Node::FfnOut, at)?;
-        self.add_back(layer.post_ffw_norm.as_deref(), Node::FfnPostNorm, at)?;
+
+        let s = &mut self.scratch;
+        if let Some(norm) = &layer.post_ffw_norm {
+            post_norm_residual(&mut s.x, &mut s.back, norm, config.rms_eps)?;
+            self.offer(Node::FfnPostNorm, at)?;
+        } else {
+            residual_add(&mut s.x, &s.back)?;
+        }
         self.offer(Node::LayerOutput, at)?;
         self.tap.end(TraceStep::FeedForward, at, Outcome::Tensors);
-        Ok(())
-    }
-
-    /// Adds what a block wrote to the residual stream, through the norm that some models have there.
-    fn add_back(&mut self, norm: Option<&[f32]>, normed: Node, at: At) -> Result<(), ModelError> {
-        let s = &mut self.scratch;
-        match norm {
-            Some(norm) => {
-                rms_norm(&s.back, norm, self.model.config().rms_eps, &mut s.h)?;
-                self.offer(normed, at)?;
-                let s = &mut self.scratch;
-                residual_add(&mut s.x, &s.h)?;
-            }
-            None => residual_add(&mut s.x, &s.back)?,
-        }
         Ok(())
     }
 
@@ -154,8 +152,8 @@ impl Session<'_> {
         let s = &self.scratch;
         let data: &[f32] = match node {
             Node::Embedding | Node::AttnResidual | Node::LayerOutput => &s.x,
-            Node::AttnNorm | Node::AttnPostNorm | Node::FfnNorm | Node::FfnPostNorm => &s.h,
-            Node::AttnOut | Node::FfnOut => &s.back,
+            Node::AttnNorm | Node::FfnNorm => &s.h,
+            Node::AttnOut | Node::AttnPostNorm | Node::FfnOut | Node::FfnPostNorm => &s.back,
             Node::Query => &s.q,
             Node::Key => &s.k,
             Node::Value => &s.v,

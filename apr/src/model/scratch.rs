@@ -10,9 +10,9 @@ use std::ops::{Deref, DerefMut};
 pub(super) struct Scratch {
     /// The residual stream, `[n, n_embd]`.
     pub(super) x: Buffer,
-    /// Its norm, and each block's contribution before it is added, `[n, n_embd]`.
+    /// Its norm, `[n, n_embd]`.
     pub(super) h: Buffer,
-    /// `[n, n_embd]`: what a projection back to the stream wrote, before a norm of its own.
+    /// `[n, n_embd]`: what a projection back to the stream wrote, then its norm where it has one.
     pub(super) back: Buffer,
     /// `[n, n_heads, head_dim]`.
     pub(super) q: Buffer,
