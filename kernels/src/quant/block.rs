@@ -18,12 +18,6 @@ pub(crate) trait Block<const N: usize>: AnyBitPattern + NoUninit {
     fn scales_are_finite(&self) -> bool;
 }
 
-/// The integers that a block stores, before scales, offsets and minima.
-pub(crate) trait Codes<const N: usize>: Block<N> {
-    /// Writes them in the order of the elements; those of Q8_0 are signed, the others not.
-    fn codes(&self, out: &mut [u8; N]);
-}
-
 /// Dequantises consecutive blocks.
 ///
 /// `bytes` holds exactly `out.len()` elements of `format`; [`super::Matrix`] is what makes sure of

@@ -35,7 +35,7 @@ pub use self::q6_k::BlockQ6K;
 pub use self::q8_0::{BlockQ8_0, quantise_q8_0};
 pub use self::q8_k::{BlockQ8K, quantise_q8_k};
 
-pub(crate) use self::block::{Codes, dequantise};
+pub(crate) use self::block::dequantise;
 pub(crate) use self::k_scales::scales_and_mins;
 pub(crate) use self::rounded::{Rounded, Rounded32, round_256};
 

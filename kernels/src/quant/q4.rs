@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::F16;
-use super::block::{Block, Codes};
+use super::block::Block;
 
 /// 32 elements of 4 bits: `(q - 8) * d`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -32,17 +32,6 @@ impl Block<32> for BlockQ4_0 {
 
     fn scales_are_finite(&self) -> bool {
         self.d.is_finite()
-    }
-}
-
-impl Codes<32> for BlockQ4_0 {
-    #[inline(always)]
-    fn codes(&self, out: &mut [u8; 32]) {
-        let (low, high) = out.split_at_mut(16);
-        for j in 0..16 {
-            low[j] = self.qs[j] & 15;
-            high[j] = self.qs[j] >> 4;
-        }
     }
 }
 
@@ -75,16 +64,5 @@ impl Block<32> for BlockQ4_1 {
 
     fn scales_are_finite(&self) -> bool {
         self.d.is_finite() && self.m.is_finite()
-    }
-}
-
-impl Codes<32> for BlockQ4_1 {
-    #[inline(always)]
-    fn codes(&self, out: &mut [u8; 32]) {
-        let (low, high) = out.split_at_mut(16);
-        for j in 0..16 {
-            low[j] = self.qs[j] & 15;
-            high[j] = self.qs[j] >> 4;
-        }
     }
 }

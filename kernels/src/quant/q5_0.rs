@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::F16;
-use super::block::{Block, Codes};
+use super::block::Block;
 
 /// 32 elements of 5 bits: `(q - 16) * d`.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -37,17 +37,5 @@ impl Block<32> for BlockQ5_0 {
 
     fn scales_are_finite(&self) -> bool {
         self.d.is_finite()
-    }
-}
-
-impl Codes<32> for BlockQ5_0 {
-    #[inline(always)]
-    fn codes(&self, out: &mut [u8; 32]) {
-        let qh = u32::from_le_bytes(self.qh);
-        let (low, high) = out.split_at_mut(16);
-        for j in 0..16 {
-            low[j] = self.qs[j] & 15 | ((qh >> j & 1) << 4) as u8;
-            high[j] = self.qs[j] >> 4 | ((qh >> (j + 16) & 1) << 4) as u8;
-        }
     }
 }

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::F16;
-use super::block::{Block, Codes};
+use super::block::Block;
 use super::k_scales::scale_and_min;
 
 /// 256 elements of 5 bits: `d * scale[s] * q - dmin * min[s]` for sub-block `s` of 32.
@@ -49,19 +49,5 @@ impl Block<256> for BlockQ5K {
 
     fn scales_are_finite(&self) -> bool {
         self.d.is_finite() && self.dmin.is_finite()
-    }
-}
-
-impl Codes<256> for BlockQ5K {
-    #[inline(always)]
-    fn codes(&self, out: &mut [u8; 256]) {
-        let pairs = out.as_chunks_mut::<64>().0.iter_mut();
-        for (c, (out, qs)) in pairs.zip(self.qs.as_chunks::<32>().0).enumerate() {
-            let (low, high) = out.split_at_mut(32);
-            for l in 0..32 {
-                low[l] = qs[l] & 15 | (self.qh[l] >> (2 * c) & 1) << 4;
-                high[l] = qs[l] >> 4 | (self.qh[l] >> (2 * c + 1) & 1) << 4;
-            }
-        }
     }
 }

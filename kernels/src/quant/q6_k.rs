@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::F16;
-use super::block::{Block, Codes};
+use super::block::Block;
 
 /// 256 elements of 6 bits: `d * scales[s] * (q - 32)` for sub-block `s` of 16.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -48,21 +48,5 @@ impl Block<256> for BlockQ6K {
 
     fn scales_are_finite(&self) -> bool {
         self.d.is_finite()
-    }
-}
-
-impl Codes<256> for BlockQ6K {
-    #[inline(always)]
-    fn codes(&self, out: &mut [u8; 256]) {
-        let halves = out.as_chunks_mut::<128>().0.iter_mut();
-        let (ql, qh) = (self.ql.as_chunks::<64>().0, self.qh.as_chunks::<32>().0);
-        for (out, (ql, qh)) in halves.zip(ql.iter().zip(qh)) {
-            for l in 0..32 {
-                out[l] = ql[l] & 15 | (qh[l] & 3) << 4;
-                out[l + 32] = ql[l + 32] & 15 | (qh[l] >> 2 & 3) << 4;
-                out[l + 64] = ql[l] >> 4 | (qh[l] >> 4 & 3) << 4;
-                out[l + 96] = ql[l + 32] >> 4 | qh[l] >> 6 << 4;
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::F16;
-use super::block::{Block, Codes};
+use super::block::Block;
 use super::rounded::{narrow, round_32};
 use brick_runtime::brick;
 
@@ -33,13 +33,6 @@ impl Block<32> for BlockQ8_0 {
 
     fn scales_are_finite(&self) -> bool {
         self.d.is_finite()
-    }
-}
-
-impl Codes<32> for BlockQ8_0 {
-    #[inline(always)]
-    fn codes(&self, out: &mut [u8; 32]) {
-        *out = bytemuck::cast(self.qs);
     }
 }
 

@@ -117,6 +117,15 @@ pub(super) trait Int8<const R: usize>: Copy {
     /// The total of each row, in the order of [`row_of`].
     fn totals(self, sums: [Self::Words; REGISTERS]) -> Self::Words;
 
+    /// Four bytes after another of each row, in the order of [`row_of`]: the first four of all rows,
+    /// then the next.
+    fn interleave(self, x: [Self::Bytes; REGISTERS]) -> [Self::Bytes; REGISTERS];
+
+    fn store_bytes(self, x: Self::Bytes, to: &mut [[u8; 32]; R]);
+
+    /// The sixteen numbers of each row, in their order.
+    fn bytes_of(self, x: Self::Shorts) -> Self::Bytes;
+
     fn minus(self, x: Self::Words, y: Self::Words) -> Self::Words;
 
     fn times_32(self, x: Self::Words) -> Self::Words;
@@ -205,7 +214,7 @@ macro_rules! each {
         fields
     }};
 }
-use each;
+pub(super) use each;
 
 /// A half of each row's block.
 macro_rules! halves {
@@ -221,7 +230,7 @@ macro_rules! halves {
         $simd.halves(&halves)
     }};
 }
-use halves;
+pub(super) use halves;
 
 #[inline(always)]
 fn rows<S: Int8<R>, B: Dot, const R: usize>(

@@ -151,6 +151,27 @@ impl Int8<1> for Portable {
     }
 
     #[inline(always)]
+    fn interleave(self, x: [[u8; 32]; REGISTERS]) -> [[u8; 32]; REGISTERS] {
+        let mut out = [[0; 32]; REGISTERS];
+        for (j, out) in out.iter_mut().enumerate() {
+            for (r, four) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                *four = x[r].as_chunks().0[j];
+            }
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, x: [u8; 32], to: &mut [[u8; 32]; 1]) {
+        *to = [x];
+    }
+
+    #[inline(always)]
+    fn bytes_of(self, x: [i16; 16]) -> [u8; 32] {
+        bytemuck::cast(x)
+    }
+
+    #[inline(always)]
     fn minus(self, mut x: [i32; 8], y: [i32; 8]) -> [i32; 8] {
         for i in 0..8 {
             x[i] -= y[i];

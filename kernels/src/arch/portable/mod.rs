@@ -107,7 +107,7 @@ impl Portable {
     }
 
     pub(super) fn pack(self, w: &Matrix<'_>, first_row: usize, n_rows: usize, panel: &mut Panel) {
-        panel::pack(w, first_row, n_rows, panel);
+        panel::pack(self, w, first_row, n_rows, panel);
     }
 
     pub(super) fn gemm_panel(

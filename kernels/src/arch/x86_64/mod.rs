@@ -180,11 +180,17 @@ macro_rules! compile_integers {
                 panel: &mut Panel,
             ) {
                 #[target_feature(enable = $features)]
-                fn compiled(w: &Matrix<'_>, first_row: usize, n_rows: usize, panel: &mut Panel) {
-                    panel::pack(w, first_row, n_rows, panel);
+                fn compiled(
+                    simd: $token,
+                    w: &Matrix<'_>,
+                    first_row: usize,
+                    n_rows: usize,
+                    panel: &mut Panel,
+                ) {
+                    panel::pack($one(simd), w, first_row, n_rows, panel);
                 }
                 // SAFETY: `self` exists only where `new` found the features.
-                unsafe { compiled(w, first_row, n_rows, panel) }
+                unsafe { compiled(self, w, first_row, n_rows, panel) }
             }
 
             pub(in crate::arch) fn gemm_panel(

@@ -145,12 +145,10 @@ impl<M: Multiply> Int8<1> for Ymm<M> {
     }
 
     #[inline(always)]
-    fn dot_shorts(self, [low, high]: [__m256i; 2], y: &[i16; 16]) -> __m256i {
+    fn dot_shorts(self, x: [__m256i; 2], y: &[i16; 16]) -> __m256i {
+        let x = self.bytes_of(x);
         // SAFETY: the token is proof of AVX2; `y` holds the 32 bytes read.
-        unsafe {
-            let x = _mm256_blend_epi32::<0xf0>(low, high);
-            _mm256_madd_epi16(x, _mm256_loadu_si256(y.as_ptr().cast()))
-        }
+        unsafe { _mm256_madd_epi16(x, _mm256_loadu_si256(y.as_ptr().cast())) }
     }
 
     #[inline(always)]
@@ -197,6 +195,33 @@ impl<M: Multiply> Int8<1> for Ymm<M> {
     }
 
     #[inline(always)]
+    fn interleave(self, x: [__m256i; REGISTERS]) -> [__m256i; REGISTERS] {
+        // SAFETY: the token is proof of AVX2.
+        unsafe {
+            let low = interleave_four([x[0], x[1], x[2], x[3]]);
+            let high = interleave_four([x[4], x[5], x[6], x[7]]);
+            let mut out = x;
+            for j in 0..4 {
+                out[j] = _mm256_permute2x128_si256::<0x20>(low[j], high[j]);
+                out[j + 4] = _mm256_permute2x128_si256::<0x31>(low[j], high[j]);
+            }
+            out
+        }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, x: __m256i, [to]: &mut [[u8; 32]; 1]) {
+        // SAFETY: the token is proof of AVX2; `to` has room for the 32 bytes.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), x) }
+    }
+
+    #[inline(always)]
+    fn bytes_of(self, [low, high]: [__m256i; 2]) -> __m256i {
+        // SAFETY: the token is proof of AVX2.
+        unsafe { _mm256_blend_epi32::<0xf0>(low, high) }
+    }
+
+    #[inline(always)]
     fn minus(self, x: __m256i, y: __m256i) -> __m256i {
         // SAFETY: the token is proof of AVX2.
         unsafe { _mm256_sub_epi32(x, y) }
@@ -240,6 +265,25 @@ unsafe fn both_halves(x: __m256i) -> [__m256i; 2] {
         [
             _mm256_permute4x64_epi64::<0b01_00_01_00>(x),
             _mm256_permute4x64_epi64::<0b11_10_11_10>(x),
+        ]
+    }
+}
+
+/// In each half the four words of the four registers: the first of all, then the second, and so on.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn interleave_four([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
+    // SAFETY: AVX2 by this function's own condition.
+    unsafe {
+        let ab = [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)];
+        let cd = [_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d)];
+        [
+            _mm256_unpacklo_epi64(ab[0], cd[0]),
+            _mm256_unpackhi_epi64(ab[0], cd[0]),
+            _mm256_unpacklo_epi64(ab[1], cd[1]),
+            _mm256_unpackhi_epi64(ab[1], cd[1]),
         ]
     }
 }

@@ -191,6 +191,32 @@ impl Int8<2> for Pairs {
     }
 
     #[inline(always)]
+    fn interleave(self, x: [__m512i; REGISTERS]) -> [__m512i; REGISTERS] {
+        // SAFETY: the token exists only where its `new` found AVX-512F.
+        unsafe {
+            let low = interleave_four([x[0], x[1], x[2], x[3]]);
+            let high = interleave_four([x[4], x[5], x[6], x[7]]);
+            let mut out = x;
+            for j in 0..4 {
+                out[j] = _mm512_shuffle_i32x4::<0b10_00_10_00>(low[j], high[j]);
+                out[j + 4] = _mm512_shuffle_i32x4::<0b11_01_11_01>(low[j], high[j]);
+            }
+            out
+        }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, x: __m512i, to: &mut [[u8; 32]; 2]) {
+        // SAFETY: the token exists only where its `new` found AVX-512F; `to` has room for the 64 bytes.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), x) }
+    }
+
+    #[inline(always)]
+    fn bytes_of(self, x: __m512i) -> __m512i {
+        x
+    }
+
+    #[inline(always)]
     fn minus(self, x: __m512i, y: __m512i) -> __m512i {
         // SAFETY: the token exists only where its `new` found AVX-512F.
         unsafe { _mm512_sub_epi32(x, y) }
@@ -243,5 +269,25 @@ unsafe fn add_four([a, b, c, d]: [__m512i; 4]) -> __m512i {
         let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
         _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
+    }
+}
+
+/// In each quarter the four words of the four registers: the first of all, then the second, and so
+/// on.
+///
+/// # Safety
+/// The CPU has AVX-512F.
+#[inline(always)]
+unsafe fn interleave_four([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    // SAFETY: AVX-512F by this function's own condition.
+    unsafe {
+        let ab = [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)];
+        let cd = [_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d)];
+        [
+            _mm512_unpacklo_epi64(ab[0], cd[0]),
+            _mm512_unpackhi_epi64(ab[0], cd[0]),
+            _mm512_unpacklo_epi64(ab[1], cd[1]),
+            _mm512_unpackhi_epi64(ab[1], cd[1]),
+        ]
     }
 }

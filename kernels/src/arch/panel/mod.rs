@@ -8,10 +8,11 @@
 
 use bytemuck::Zeroable;
 
-use crate::quant::{
-    BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8K, Codes, F16,
-    Format, Matrix, Rounded, Rounded32, scales_and_mins,
-};
+use crate::quant::{BlockQ8K, Format, Matrix, Rounded, Rounded32};
+
+mod pack;
+
+pub(super) use self::pack::pack;
 
 /// Rows of a panel.
 pub(crate) const PANEL_ROWS: usize = 16;
@@ -103,89 +104,6 @@ pub(super) trait Rows16: Copy {
         d_a: f32,
         totals: Self::Words,
     ) -> Self::Floats;
-}
-
-/// Fills `panel` with up to [`PANEL_ROWS`] rows of the matrix that it was made for.
-#[inline(always)]
-pub(super) fn pack(w: &Matrix<'_>, first_row: usize, n_rows: usize, panel: &mut Panel) {
-    debug_assert!(panel.format == w.format() && n_rows <= PANEL_ROWS);
-    for r in 0..PANEL_ROWS {
-        // What the rows past the end hold is never read.
-        let row = first_row + r.min(n_rows - 1);
-        let bytes = w.rows_bytes(row..row + 1);
-        let (to_32, to_256) = (&mut panel.blocks_32, &mut panel.blocks_256);
-        match w.format() {
-            Format::Q4_0 => pack_32::<BlockQ4_0>(bytes, r, to_32, |b| (b.d, None)),
-            Format::Q4_1 => pack_32::<BlockQ4_1>(bytes, r, to_32, |b| (b.d, Some(b.m))),
-            Format::Q5_0 => pack_32::<BlockQ5_0>(bytes, r, to_32, |b| (b.d, None)),
-            Format::Q8_0 => pack_32::<BlockQ8_0>(bytes, r, to_32, |b| (b.d, None)),
-            Format::Q4K => pack_256::<BlockQ4K>(bytes, r, to_256, |b, to| {
-                set_scales_and_mins(&b.scales, [b.d, b.dmin], r, to);
-            }),
-            Format::Q5K => pack_256::<BlockQ5K>(bytes, r, to_256, |b, to| {
-                set_scales_and_mins(&b.scales, [b.d, b.dmin], r, to);
-            }),
-            Format::Q6K => pack_256::<BlockQ6K>(bytes, r, to_256, |b, to| {
-                for (to, &scale) in to.scales.iter_mut().zip(&b.scales) {
-                    to[r] = scale.into();
-                }
-                to.d[r] = b.d.to_f32();
-            }),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("formats without blocks"),
-        }
-    }
-}
-
-#[inline(always)]
-fn interleave<const N: usize>(codes: &[u8; N], r: usize, to: &mut [[u8; 64]]) {
-    for (four, to) in codes.as_chunks::<4>().0.iter().zip(to) {
-        to.as_chunks_mut::<4>().0[r] = *four;
-    }
-}
-
-#[inline(always)]
-fn pack_32<B: Codes<32>>(
-    bytes: &[u8],
-    r: usize,
-    to: &mut [Panel32],
-    scales: impl Fn(&B) -> (F16, Option<F16>),
-) {
-    for (block, to) in bytemuck::cast_slice::<u8, B>(bytes).iter().zip(to) {
-        let mut codes = [0; 32];
-        block.codes(&mut codes);
-        interleave(&codes, r, &mut to.codes);
-        let (d, m) = scales(block);
-        to.d[r] = d.to_f32();
-        if let Some(m) = m {
-            to.m[r] = m.to_f32();
-        }
-    }
-}
-
-#[inline(always)]
-fn pack_256<B: Codes<256>>(
-    bytes: &[u8],
-    r: usize,
-    to: &mut [Panel256],
-    set_scales: impl Fn(&B, &mut Panel256),
-) {
-    for (block, to) in bytemuck::cast_slice::<u8, B>(bytes).iter().zip(to) {
-        let mut codes = [0; 256];
-        block.codes(&mut codes);
-        interleave(&codes, r, &mut to.codes);
-        set_scales(block, to);
-    }
-}
-
-#[inline(always)]
-fn set_scales_and_mins(packed: &[u8; 12], [d, dmin]: [F16; 2], r: usize, to: &mut Panel256) {
-    let (scales, mins) = scales_and_mins(packed);
-    for s in 0..8 {
-        to.scales[s][r] = scales[s].into();
-        to.mins[s / 2][2 * r + s % 2] = mins[s].into();
-    }
-    to.d[r] = d.to_f32();
-    to.dmin[r] = dmin.to_f32();
 }
 
 /// See [`super::Isa::gemm_panel`]; in register tiles of sixteen rows by `T` tokens, or `T256` for the
