@@ -12,6 +12,12 @@ const ROWS: usize = 64;
 /// register tile.
 const TOKENS: usize = 96;
 
+/// Strips of sixteen rows that are multiplied with a tile of tokens before its next one: the
+/// activations are read from the nearest cache more often, and each token's outputs are written a few
+/// lines at a time instead of one (measured at 512 tokens: 2 to 9 % less time). Fewer tokens than a tile
+/// have one strip, which the first-level cache holds.
+const STRIPS: usize = 8;
+
 /// A range of rows, for one token.
 pub(super) fn one_token<const N: usize>(
     isa: Isa,
@@ -30,13 +36,13 @@ pub(super) fn one_token<const N: usize>(
     }
 }
 
-/// What [`many_tokens`] needs: for each matrix an unpacked panel and its products.
-struct Buffers<const N: usize> {
+/// Sixteen rows of each matrix, unpacked, and their products with a few tokens.
+struct Strip<const N: usize> {
     panels: [Panel; N],
     products: [Vec<[f32; PANEL_ROWS]>; N],
 }
 
-impl<const N: usize> Buffers<N> {
+impl<const N: usize> Strip<N> {
     fn new(w: [&Matrix<'_>; N], n_tokens: usize) -> Self {
         Self {
             panels: w.map(Panel::new),
@@ -54,20 +60,35 @@ pub(super) fn many_tokens<const N: usize>(
     y: &mut [&mut [f32]],
     finish: &impl Fn(usize, [&[f32]; N], &mut [f32]),
 ) {
-    let mut buffers = Buffers::new(w, y.len());
-    for row in rows.clone().step_by(PANEL_ROWS) {
-        let n_rows = PANEL_ROWS.min(rows.end - row);
-        let first = row - rows.start;
-        for (w, panel) in w.iter().zip(&mut buffers.panels) {
-            isa.pack(w, row, n_rows, panel);
+    let n_strips = if y.len() > TOKENS { STRIPS } else { 1 };
+    let n_strips = n_strips.min(rows.len().div_ceil(PANEL_ROWS));
+    let mut strips: Vec<_> = (0..n_strips).map(|_| Strip::new(w, y.len())).collect();
+    for start in rows.clone().step_by(n_strips * PANEL_ROWS) {
+        let of_strips = |strip: usize| {
+            let row = start + strip * PANEL_ROWS;
+            row..rows.end.min(row + PANEL_ROWS)
+        };
+        let n_strips = n_strips.min((rows.end - start).div_ceil(PANEL_ROWS));
+        let strips = &mut strips[..n_strips];
+        for (i, strip) in strips.iter_mut().enumerate() {
+            let rows = of_strips(i);
+            for (w, panel) in w.iter().zip(&mut strip.panels) {
+                isa.pack(w, rows.start, rows.len(), panel);
+            }
         }
         for (tile, y) in y.chunks_mut(TOKENS).enumerate() {
-            for (panel, products) in buffers.panels.iter().zip(&mut buffers.products) {
-                isa.gemm_panel(panel, x, tile * TOKENS, &mut products[..y.len()]);
+            for strip in &mut *strips {
+                for (panel, products) in strip.panels.iter().zip(&mut strip.products) {
+                    isa.gemm_panel(panel, x, tile * TOKENS, &mut products[..y.len()]);
+                }
             }
             for (t, y) in y.iter_mut().enumerate() {
-                let products = buffers.products.each_ref().map(|p| &p[t][..n_rows]);
-                finish(row, products, &mut y[first..first + n_rows]);
+                for (i, strip) in strips.iter().enumerate() {
+                    let of_strip = of_strips(i);
+                    let products = strip.products.each_ref().map(|p| &p[t][..of_strip.len()]);
+                    let y = &mut y[of_strip.start - rows.start..][..of_strip.len()];
+                    finish(of_strip.start, products, y);
+                }
             }
         }
     }
