@@ -37,8 +37,10 @@
 //! let mut q = vec![0.5; heads * dim];
 //! let mut k = vec![0.25; kv_heads * dim];
 //! let v = vec![1.0; kv_heads * dim];
-//! rope_embedding(&rope, 0, heads, &mut q)?;
-//! rope_embedding(&rope, 0, kv_heads, &mut k)?;
+//! let mut angles = RopeAngles::default();
+//! rope_angles(&rope, 0, 1, &mut angles)?;
+//! rope_embedding(&rope, &angles, heads, &mut q)?;
+//! rope_embedding(&rope, &angles, kv_heads, &mut k)?;
 //! kv_cache_write(&mut cache, 0, 0, &k, &v)?;
 //! let mut out = vec![0.0; heads * dim];
 //! attention(&config, &cache, 0, 0, 1, &q, &mut out)?;

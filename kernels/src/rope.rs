@@ -76,37 +76,106 @@ impl Rope {
             frequencies: (0..pairs).map(frequency).collect(),
         })
     }
+}
 
-    /// Rotates the heads of one token at `pos`.
-    ///
-    /// Angles and their sines are computed in `f64`: at position 10⁵, an `f32` angle is off by
-    /// several thousandths of a radian.
-    fn rotate(&self, pos: usize, heads: &mut [f32]) {
-        let half = self.frequencies.len();
-        for (i, frequency) in self.frequencies.iter().enumerate() {
-            let (sin, cos) = (pos as f64 * frequency).sin_cos();
-            let (sin, cos) = (sin as f32, cos as f32);
-            let (first, second) = match self.pairing {
-                RopePairing::Neox => (i, i + half),
-                RopePairing::Norm => (2 * i, 2 * i + 1),
-            };
-            for head in heads.chunks_exact_mut(self.head_dim) {
-                let (a, b) = (head[first], head[second]);
-                head[first] = a * cos - b * sin;
-                head[second] = a * sin + b * cos;
-            }
-        }
+impl Rope {
+    /// Angles of so many positions; at most the largest number.
+    fn n_angles(&self, n_positions: usize) -> usize {
+        n_positions.saturating_mul(self.frequencies.len())
     }
 }
 
-/// Rotates the heads of consecutive tokens in place: `x` is `[n_tokens, n_heads, head_dim]`, its
-/// first token stands at `first_pos`.
+/// A sine and a cosine in `f64`, in multiply-adds.
+const SIN_COS_FLOPS: usize = 80;
+
+/// The sines and cosines of some consecutive positions: the same for all layers of one kind, and for
+/// queries and keys.
+#[derive(Debug, Clone, Default)]
+pub struct RopeAngles {
+    pairs: usize,
+    /// `[positions, pairs]`.
+    sines: Vec<f32>,
+    /// `[positions, pairs]`.
+    cosines: Vec<f32>,
+}
+
+impl RopeAngles {
+    /// Positions that the angles are of.
+    fn positions(&self) -> usize {
+        self.sines.len() / self.pairs.max(1)
+    }
+}
+
+/// The angles of `n_positions` positions from `first_pos` on, instead of those that `angles` held.
+///
+/// Angles and their sines are computed in `f64`: at position 10⁵, an `f32` angle is off by several
+/// thousandths of a radian.
 ///
 /// # Errors
-/// If `n_heads` is zero, `x` is not whole tokens or the last position overflows.
+/// If the last position or the size overflows, or there is no memory.
+#[brick(
+    id = RopeAngles,
+    budget_us = 10 + rope.n_angles(n_positions) / 10,
+    flops = rope.n_angles(n_positions).saturating_mul(SIN_COS_FLOPS),
+    bytes = rope.n_angles(n_positions).saturating_mul(8),
+    category = Attention
+)]
+pub fn rope_angles(
+    rope: &Rope,
+    first_pos: usize,
+    n_positions: usize,
+    angles: &mut RopeAngles,
+) -> Result<(), KernelError> {
+    let (check, pairs) = (Check("rope_angles"), rope.frequencies.len());
+    check.sum("first_pos + n_positions", first_pos, n_positions)?;
+    let len = check.product("n_positions * n_dims", [n_positions, pairs])?;
+    for held in [&mut angles.sines, &mut angles.cosines] {
+        let no_memory = |_| KernelError::OutOfMemory {
+            kernel: "rope_angles",
+            bytes: len.saturating_mul(size_of::<f32>()),
+        };
+        held.try_reserve_exact(len.saturating_sub(held.len()))
+            .map_err(no_memory)?;
+        held.resize(len, 0.0);
+    }
+    angles.pairs = pairs;
+    let plan = Plan::new(n_positions, n_positions, SIN_COS_FLOPS * pairs);
+    let parts = ranges(n_positions, 1, plan.n_parts());
+    let lengths = parts.clone().map(|positions| positions.len() * pairs);
+    let (sines, cosines) = (&mut angles.sines, &mut angles.cosines);
+    let outs = cut(sines, lengths.clone()).zip(cut(cosines, lengths));
+    plan.run(
+        "positions",
+        parts.zip(outs),
+        || (),
+        |(), (positions, (sines, cosines))| {
+            let rows = sines
+                .chunks_exact_mut(pairs)
+                .zip(cosines.chunks_exact_mut(pairs));
+            for (position, (sines, cosines)) in positions.zip(rows) {
+                let position = (first_pos + position) as f64;
+                let angles = rope
+                    .frequencies
+                    .iter()
+                    .map(|frequency| position * frequency);
+                for (angle, (sine, cosine)) in angles.zip(sines.iter_mut().zip(cosines)) {
+                    let (sin, cos) = angle.sin_cos();
+                    (*sine, *cosine) = (sin as f32, cos as f32);
+                }
+            }
+        },
+    );
+    Ok(())
+}
+
+/// Rotates the heads of consecutive tokens in place, by the first of `angles`: `x` is `[n_tokens,
+/// n_heads, head_dim]`.
+///
+/// # Errors
+/// If `n_heads` is zero, `x` is not whole tokens, or `angles` are of another rope or of fewer positions.
 #[brick(
     id = RopeEmbedding,
-    budget_us = 10 + x.len() / 100,
+    budget_us = 10 + x.len() / 200,
     assert(x = "finite"),
     flops = 3 * x.len(),
     bytes = 8 * x.len(),
@@ -114,19 +183,24 @@ impl Rope {
 )]
 pub fn rope_embedding(
     rope: &Rope,
-    first_pos: usize,
+    angles: &RopeAngles,
     n_heads: usize,
     x: &mut [f32],
 ) -> Result<(), KernelError> {
-    /// A sine and a cosine in `f64`, in multiply-adds.
-    const SIN_COS_FLOPS: usize = 80;
     let check = Check("rope_embedding");
     check.non_zero("n_heads", n_heads)?;
     let token = check.product("n_heads * head_dim", [n_heads, rope.head_dim])?;
     let n_tokens = check.quotient("x.len()", x.len(), token)?;
-    check.sum("first_pos + n_tokens", first_pos, n_tokens)?;
-    let flops = 3 * token + SIN_COS_FLOPS * rope.frequencies.len();
-    let plan = Plan::new(n_tokens, n_tokens, flops);
+    let pairs = rope.frequencies.len();
+    if n_tokens > 0 {
+        check.equal("angles", angles.pairs, pairs)?;
+        check.at_most(
+            "x.len() / (n_heads * head_dim)",
+            n_tokens,
+            angles.positions(),
+        )?;
+    }
+    let plan = Plan::new(n_tokens, n_tokens, 3 * token);
     let parts = ranges(n_tokens, 1, plan.n_parts());
     let pieces = cut(x, parts.clone().map(|tokens| tokens.len() * token));
     plan.run(
@@ -135,9 +209,38 @@ pub fn rope_embedding(
         || (),
         |(), (tokens, x)| {
             for (t, heads) in tokens.zip(x.chunks_exact_mut(token)) {
-                rope.rotate(first_pos + t, heads);
+                let of_token = t * pairs..(t + 1) * pairs;
+                let angles = (&angles.sines[of_token.clone()], &angles.cosines[of_token]);
+                for head in heads.chunks_exact_mut(rope.head_dim) {
+                    rope.pairing.rotate(angles, head);
+                }
             }
         },
     );
     Ok(())
+}
+
+impl RopePairing {
+    /// Rotates one head.
+    fn rotate(self, (sines, cosines): (&[f32], &[f32]), head: &mut [f32]) {
+        let pairs = sines.len();
+        let angles = sines.iter().zip(cosines);
+        let turn = |a: &mut f32, b: &mut f32, (sin, cos): (&f32, &f32)| {
+            (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+        };
+        match self {
+            Self::Neox => {
+                let (first, second) = head[..2 * pairs].split_at_mut(pairs);
+                for ((a, b), angle) in first.iter_mut().zip(second).zip(angles) {
+                    turn(a, b, angle);
+                }
+            }
+            Self::Norm => {
+                let both = head[..2 * pairs].as_chunks_mut::<2>().0;
+                for ([a, b], angle) in both.iter_mut().zip(angles) {
+                    turn(a, b, angle);
+                }
+            }
+        }
+    }
 }

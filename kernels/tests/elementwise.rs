@@ -8,7 +8,7 @@ use brick_kernels::lm_head::logit_softcap;
 use brick_kernels::residual::{residual_add, scale};
 use brick_kernels::residual_norm::{post_norm_residual, residual_norm};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
-use brick_kernels::rope::{Rope, RopeConfig, RopePairing, rope_embedding};
+use brick_kernels::rope::{Rope, RopeAngles, RopeConfig, RopePairing, rope_angles, rope_embedding};
 use common::{assert_close, golden_f32, numbers, on_threads};
 use proptest::prelude::*;
 
@@ -21,6 +21,13 @@ fn plain_rope(pairing: RopePairing, head_dim: usize) -> RopeConfig<'static> {
         freq_scale: 1.0,
         freq_factors: None,
     }
+}
+
+/// Rotates the heads of tokens that follow each other from `first_pos` on.
+fn rotate(rope: &Rope, first_pos: usize, n_tokens: usize, n_heads: usize, x: &mut [f32]) {
+    let mut angles = RopeAngles::default();
+    rope_angles(rope, first_pos, n_tokens, &mut angles).unwrap();
+    rope_embedding(rope, &angles, n_heads, x).unwrap();
 }
 
 #[test]
@@ -39,7 +46,7 @@ fn rope_matches_numpy_in_both_pairings() {
             ..plain_rope(pairing, d)
         };
         let mut out = x.to_vec();
-        rope_embedding(&Rope::new(&config).unwrap(), 1000, h, &mut out).unwrap();
+        rotate(&Rope::new(&config).unwrap(), 1000, t, h, &mut out);
         assert_close(&out, &expected, 3e-7);
     }
 }
@@ -51,8 +58,8 @@ fn rotated_scores_depend_on_the_distance_alone() {
         let rope = Rope::new(&plain_rope(pairing, 64)).unwrap();
         let score = |pos| {
             let (mut q, mut k) = (numbers(1, 64), numbers(2, 64));
-            rope_embedding(&rope, pos + 9, 1, &mut q).unwrap();
-            rope_embedding(&rope, pos, 1, &mut k).unwrap();
+            rotate(&rope, pos + 9, 1, 1, &mut q);
+            rotate(&rope, pos, 1, 1, &mut k);
             common::dot(&q, &k).0
         };
         for pos in [1, 500, 100_000] {
@@ -68,11 +75,11 @@ fn rope_of_many_tokens_is_rope_of_each_on_any_number_of_threads() {
     let x = numbers(1, n * heads * dim);
     let mut expected = x.clone();
     for (t, x) in expected.chunks_exact_mut(heads * dim).enumerate() {
-        rope_embedding(&rope, 40 + t, heads, x).unwrap();
+        rotate(&rope, 40 + t, 1, heads, x);
     }
     for threads in [1, 3] {
         let mut all = x.clone();
-        on_threads(threads, || rope_embedding(&rope, 40, heads, &mut all)).unwrap();
+        on_threads(threads, || rotate(&rope, 40, n, heads, &mut all));
         assert!(all == expected, "{threads} threads");
     }
 }

@@ -17,7 +17,7 @@ use brick_kernels::quant::{BlockQ8_0, BlockQ8K, Format, Matrix, quantise_q8_0, q
 use brick_kernels::residual::residual_add;
 use brick_kernels::residual_norm::{post_norm_residual, residual_norm};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
-use brick_kernels::rope::{Rope, RopeConfig, RopePairing, rope_embedding};
+use brick_kernels::rope::{Rope, RopeAngles, RopeConfig, RopePairing, rope_angles, rope_embedding};
 use brick_kernels::softmax::softmax;
 use bytemuck::Zeroable;
 
@@ -265,20 +265,31 @@ fn rotations() {
         assert_eq!(named(Rope::new(&bad)), name, "{bad:?}");
     }
     let rope = Rope::new(&good).unwrap();
-    assert_eq!(named(rope_embedding(&rope, 0, 0, &mut [0.0; 8])), "n_heads");
+    let mut angles = RopeAngles::default();
+    let mut make = |first_pos, n| named(rope_angles(&rope, first_pos, n, &mut angles));
+    assert_eq!(make(usize::MAX, 1), "first_pos + n_positions");
+    assert_eq!(make(0, usize::MAX), "n_positions * n_dims");
+    assert!(matches!(
+        rope_angles(&rope, 0, usize::MAX / 64, &mut angles),
+        Err(KernelError::OutOfMemory { .. })
+    ));
+    rope_angles(&rope, 7, 1, &mut angles).unwrap();
+    let rotate = |n_heads, x: &mut [f32]| rope_embedding(&rope, &angles, n_heads, x);
+    assert_eq!(named(rotate(0, &mut [0.0; 8])), "n_heads");
+    assert_eq!(named(rotate(2, &mut [0.0; 24])), "x.len()");
     assert_eq!(
-        named(rope_embedding(&rope, 0, 2, &mut [0.0; 24])),
-        "x.len()"
-    );
-    assert_eq!(
-        named(rope_embedding(&rope, usize::MAX, 1, &mut [0.0; 8])),
-        "first_pos + n_tokens"
-    );
-    assert_eq!(
-        named(rope_embedding(&rope, 0, usize::MAX, &mut [0.0; 8])),
+        named(rotate(usize::MAX, &mut [0.0; 8])),
         "n_heads * head_dim"
     );
-    assert_eq!(rope_embedding(&rope, 0, 2, &mut []), Ok(()));
+    let two_tokens = named(rotate(1, &mut [0.0; 16]));
+    assert_eq!(two_tokens, "x.len() / (n_heads * head_dim)");
+    assert_eq!(rotate(2, &mut []), Ok(()));
+    let none = RopeAngles::default();
+    assert_eq!(
+        named(rope_embedding(&rope, &none, 1, &mut [0.0; 8])),
+        "angles"
+    );
+    assert_eq!(rope_embedding(&rope, &none, 1, &mut []), Ok(()));
 }
 
 #[test]

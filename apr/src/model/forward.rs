@@ -12,7 +12,7 @@ use brick_kernels::projection::{
 use brick_kernels::residual::residual_add;
 use brick_kernels::residual_norm::{post_norm_residual, residual_norm};
 use brick_kernels::rms_norm::{head_norm, rms_norm};
-use brick_kernels::rope::rope_embedding;
+use brick_kernels::rope::{RopeAngles, rope_angles, rope_embedding};
 use brick_runtime::timeline::span_scope;
 use brick_runtime::trace::TraceStep;
 use brick_runtime::{layer_scope, position_scope};
@@ -29,6 +29,7 @@ impl Session<'_> {
             n_tokens: tokens.len(),
         };
         self.embed(tokens, at)?;
+        self.turn(at)?;
         for (index, layer) in model.layers().iter().enumerate() {
             let _layer = layer_scope(index as u64);
             at.layer = Some(index);
@@ -49,10 +50,21 @@ impl Session<'_> {
         self.offer(Node::Embedding, at)
     }
 
+    /// The angles of the batch's positions, for all layers.
+    fn turn(&mut self, at: At) -> Result<(), ModelError> {
+        let ropes = self.model.ropes();
+        let angles = &mut self.scratch.angles;
+        angles.resize_with(ropes.len(), RopeAngles::default);
+        for (rope, angles) in ropes.iter().zip(angles) {
+            rope_angles(rope, at.first_pos, at.n_tokens, angles)?;
+        }
+        Ok(())
+    }
+
     /// `x += post_norm(W_o attention(norm(x)))`, and the norm of that, which the feed-forward network
     /// reads: one kernel makes both.
     fn attend(&mut self, index: usize, layer: &Layer<'_>, at: At) -> Result<(), ModelError> {
-        let (config, rope) = (self.model.config(), self.model.rope(index));
+        let (config, rope) = (self.model.config(), self.model.rope_of(index));
         let (eps, pos, n) = (config.rms_eps, at.first_pos, at.n_tokens);
         let _span = span_scope("attention");
         self.tap.begin(TraceStep::Attention, at);
@@ -69,8 +81,9 @@ impl Session<'_> {
         if let Some(norm) = &layer.k_norm {
             head_norm(&mut s.k, norm, eps)?;
         }
-        rope_embedding(rope, pos, config.n_heads, &mut s.q)?;
-        rope_embedding(rope, pos, config.n_kv_heads, &mut s.k)?;
+        let (rope, angles) = (&self.model.ropes()[rope], &s.angles[rope]);
+        rope_embedding(rope, angles, config.n_heads, &mut s.q)?;
+        rope_embedding(rope, angles, config.n_kv_heads, &mut s.k)?;
         for node in [Node::Query, Node::Key, Node::Value] {
             self.offer(node, at)?;
         }

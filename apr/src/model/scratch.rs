@@ -2,6 +2,7 @@
 
 use super::{Model, ModelError};
 use brick_kernels::KernelError;
+use brick_kernels::rope::RopeAngles;
 use std::ops::{Deref, DerefMut};
 
 /// Buffers for `n` tokens, each row-major `[n, …]`. They grow on demand and keep what they have: a
@@ -24,6 +25,8 @@ pub(super) struct Scratch {
     pub(super) heads: Buffer,
     /// The feed-forward network's inner layer, `[n, n_ff]`.
     pub(super) ff: Buffer,
+    /// For each of the model's ropes, the angles of the batch.
+    pub(super) angles: Vec<RopeAngles>,
 }
 
 impl Scratch {

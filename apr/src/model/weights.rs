@@ -23,8 +23,8 @@ pub struct Model<'a> {
     /// Whether it is.
     tied: bool,
     layers: Vec<Layer<'a>>,
-    /// The angles of global and of local layers; the same twice where there are no local ones.
-    ropes: [Rope; 2],
+    /// How global layers rotate their queries and keys, and local ones: of those that there are.
+    ropes: Vec<Rope>,
 }
 
 /// The weights of one layer. Norms are `[n_embd]`, those of queries and keys `[head_dim]`.
@@ -72,7 +72,11 @@ impl<'a> Model<'a> {
             tied: head.is_none(),
             head: head.unwrap_or(embedding),
             layers: layers.collect::<Result<_, _>>()?,
-            ropes: [rope(global.unwrap_or(0))?, rope(local.unwrap_or(0))?],
+            ropes: [global, local]
+                .into_iter()
+                .flatten()
+                .map(rope)
+                .collect::<Result<_, _>>()?,
             config,
         })
     }
@@ -131,9 +135,15 @@ impl<'a> Model<'a> {
         &self.layers
     }
 
-    /// How `layer` rotates its queries and keys.
-    pub(super) fn rope(&self, layer: usize) -> &Rope {
-        &self.ropes[usize::from(self.config.window(layer).is_some())]
+    /// The ways in which layers rotate their queries and keys.
+    pub(super) fn ropes(&self) -> &[Rope] {
+        &self.ropes
+    }
+
+    /// Which of the [`ropes`](Self::ropes) is `layer`'s.
+    pub(super) fn rope_of(&self, layer: usize) -> usize {
+        let local = self.config.window(layer).is_some();
+        usize::from(local && self.ropes.len() > 1)
     }
 
     /// The logits of `n` tokens from their residual stream `x`, `[n, n_embd]`: the final norm goes to
