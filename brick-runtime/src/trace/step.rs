@@ -19,9 +19,10 @@ pub enum TraceStep {
     Embed,
     /// Vectors to vectors, once for each layer.
     TransformerBlock,
-    /// The first part of a block: from its norm to the sum with the residual stream.
+    /// The first part of a block: from its norm to the sum with the residual stream. A kernel that makes
+    /// the second part's norm together with that sum is in it.
     Attention,
-    /// The second part of a block: the same around the feed-forward network.
+    /// The second part of a block: what the feed-forward network does, to the sum with the stream.
     FeedForward,
     /// Hidden state to logits, the final norm included.
     LmHead,

@@ -57,6 +57,7 @@ struct Features {
 #[derive(Debug, Serialize)]
 struct Limits {
     tiles: u16,
+    tile_bytes: u16,
     rows: u16,
     row_bytes: u16,
     product_rows: u8,
@@ -199,6 +200,7 @@ impl From<Palette> for Limits {
     fn from(palette: Palette) -> Self {
         Self {
             tiles: palette.tiles,
+            tile_bytes: palette.tile_bytes,
             rows: palette.rows,
             row_bytes: palette.row_bytes,
             product_rows: palette.product_rows,
