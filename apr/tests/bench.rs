@@ -404,8 +404,14 @@ fn perplexity_of_the_first_chunks() {
     );
 }
 
+/// What llama.cpp (commit 0c1e57098) says of the first two chunks, `llama-perplexity -c 512 -f GPL-3`:
+/// `[1]13.0142,[2]13.8935`.
+const GEMMA_BY_LLAMA_CPP: [f64; 2] = [13.0142, 13.8935];
+
 /// Two chunks of the GNU General Public License, where Debian's copy is: as numpy in 64-bit floats, and
-/// as llama-perplexity, which rounds activations to 8 bits, keys and values to 16.
+/// as llama-perplexity, which rounds activations to 8 bits, keys and values to 16. Rounded as it rounds
+/// them, the first chunk is at 12.9926 in numpy, exactly at 12.8688: that is what exact activations
+/// are allowed beyond rounded ones.
 #[test]
 fn perplexity_of_gemma() {
     let text = Path::new("/usr/share/common-licenses/GPL-3");
@@ -429,8 +435,8 @@ fn perplexity_of_gemma() {
     }
     assert_foretells(&report, expected, 1e-4);
     let rounded = perplexity(&path, text, &args);
-    for (report, within) in [(&report, 0.015), (&rounded, 0.01)] {
-        for (found, llama_cpp) in list(&report["chunks"]).iter().zip([13.0142, 13.8935]) {
+    for (report, within) in [(&report, 0.012), (&rounded, 0.005)] {
+        for (found, llama_cpp) in list(&report["chunks"]).iter().zip(GEMMA_BY_LLAMA_CPP) {
             near(found, &json!(llama_cpp), within * llama_cpp);
         }
     }

@@ -67,6 +67,13 @@ class Session:
         lib.llama_model_free(self.model)
 
 
+def built_with():
+    """What of CPU and libraries the build uses: `CPU : AVX2 = 1 | AVX512 = 1 | … |`."""
+    parts = lib.llama_print_system_info().decode().rpartition(" : ")[2].split("|")
+    pairs = (part.split("=") for part in parts if "=" in part)
+    return [name.strip() for name, on in pairs if int(on)]
+
+
 def load(path, threads, context):
     """A session that has read one token, and the milliseconds that took."""
     start = time.perf_counter()
@@ -96,6 +103,7 @@ def main(path, threads, prompt, decode, context):
         "prompt": rate(session, session.tokens(prompt), 512),
         "decode": rate(session, session.tokens(decode), 1),
         "rss": resident("VmHWM:") - before,
+        "system": built_with(),
     }
     session.free()
     report["load"] = load(path, threads, context)[1]
