@@ -310,21 +310,17 @@ fn profile_counts_every_call() {
     assert_eq!(head["gflop_per_s"]["provenance"], "derived");
 }
 
-/// Bricks, and what the profiler measures of itself (contracts and folds), explain at least 95 % of
-/// the wall time, in one run of ten: a pause of the machine between two bricks is not theirs, time that
-/// belongs to nothing is there in every run.
+/// Bricks explain at least 95 % of the wall time, in one run of ten: a pause of the machine between two
+/// bricks is not theirs, time that belongs to nothing is there in every run.
 fn assert_covered(args: &[&str]) {
     let mut seen = Vec::new();
     for _ in 0..10 {
         let report = json_of(args);
         let of = |phase: &str| {
             let phase = &report[phase];
-            let number = |value: &Value| value.as_f64().unwrap();
-            let cost = &phase["bricks"]["cost"];
-            let own = number(&cost["checks"]["total_ns"]) + number(&cost["folds"]["total_ns"]);
-            let coverage = number(&phase["coverage"]["value"]);
+            let coverage = phase["coverage"]["value"].as_f64().unwrap();
             assert!(coverage <= 1.0, "{coverage}");
-            coverage + own / number(&phase["wall_ns"]["value"])
+            coverage
         };
         let (prefill, decode) = (of("prefill"), of("decode"));
         if prefill >= 0.95 && decode >= 0.95 {

@@ -56,7 +56,8 @@ impl BrickProfiler {
     }
 
     /// Forgets everything recorded so far and starts the wall clock anew. A call that is running
-    /// is recorded when it ends, with all its time.
+    /// is recorded when it ends, with all its time. What the calling thread has to clear is cleared before
+    /// the wall clock starts; other threads do it when they next fold what they recorded.
     pub fn reset(&self) {
         live::reset();
     }

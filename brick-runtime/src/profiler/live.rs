@@ -9,7 +9,7 @@ use crate::device::{self, Device, SyncMode};
 use crate::figure::Figure;
 use crate::hook::{Site, mode};
 use crate::registry::BrickInfo;
-use crate::slab::{read, sites};
+use crate::slab::{self, read, sites};
 use crate::snapshot::Snapshot;
 use crate::stats::BrickStats;
 use crate::timeline;
@@ -72,6 +72,9 @@ pub(super) fn add_tokens(n: u64) {
 
 pub(super) fn reset() {
     read::reset();
+    if let Some(slab) = slab::owned() {
+        slab.clear_now();
+    }
     TOKENS.store(0, Relaxed);
     let mut wall = wall();
     wall.before = Duration::ZERO;

@@ -166,6 +166,12 @@ impl Slab {
         }
     }
 
+    /// Does on its own thread what a reset asked for. Clearing all statistics takes tens of microseconds:
+    /// at the next fold it would be in the time of what the reset was for.
+    pub(crate) fn clear_now(&self) {
+        self.log.fold(&self.ledger);
+    }
+
     /// From here on the thread is in another layer: the code of the one before.
     pub(crate) fn enter_layer(&self, code: u64) -> u64 {
         let before = self.layer.get();
