@@ -52,6 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "minutes, and nothing here is unsafe")]
         fn ranges_cover_everything_once_and_in_order(
             n in 0..10_000_usize,
             multiple in 1..70_usize,
