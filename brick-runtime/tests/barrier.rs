@@ -125,7 +125,9 @@ fn outside_of_all_bricks_and_while_nothing_is_recorded_it_is_nobodys() {
     call(site, || ());
     let profiler = BrickProfiler::global();
     profiler.disable();
-    call(site, || drop(fork_and_join()));
+    call(site, || {
+        fork_and_join();
+    });
     profiler.enable();
     let brick = stats("shares in secret").unwrap();
     assert_eq!((brick.calls(), brick.shared_ns()), (1, 0.0));

@@ -129,6 +129,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "nothing in it is unsafe, and it takes Miri a minute")]
     fn the_largest_is_that_of_a_plain_scan() {
         for n in [1, 2, 15, 16, 17, 255, 256, 257, 1000, 5000] {
             let logits = shuffled(n);
@@ -140,6 +141,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "nothing in it is unsafe, and it takes Miri a minute")]
     fn what_reaches_the_bound_holds_the_best() {
         let logits = shuffled(10 * BLOCK + 3);
         let mut best: Vec<usize> = (0..logits.len()).collect();
