@@ -7,7 +7,7 @@ use super::{Dot, Int8, REGISTERS, Rows, row_of};
 use crate::quant::Matrix;
 
 /// Groups of rows between the one at work and the one whose memory is asked for (measured from
-/// memory: half the time of none; four are no better).
+/// memory: two thirds of the time of none; four are no better).
 const AHEAD: usize = 2;
 
 /// `8 R` consecutive rows of blocks.

@@ -143,7 +143,7 @@ pub(super) trait Int8<const R: usize>: Copy {
 
     /// Asks for the cache lines of `len` bytes, `offset` after the start of `base`, whether there is
     /// memory or not. Into the second-level cache: the first one's buffers for lines on their way are
-    /// fewer, and its hint leaves a tenth of the speed of memory (measured).
+    /// fewer, and its hint is up to a tenth slower (measured).
     fn prefetch(self, base: &[u8], offset: usize, len: usize);
 }
 

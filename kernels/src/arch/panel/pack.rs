@@ -84,6 +84,7 @@ fn pack_256<S: Int8<R>, B: Block256, const R: usize>(
     for (b, to) in to.iter_mut().enumerate() {
         let rows = group.blocks::<B>(b);
         let ahead = group.ahead::<B>(b);
+        ahead.ask(simd, 0..R * size_of::<B>());
         let mut codes = [B::codes(simd, rows[0]); REGISTERS];
         let mut scales = [simd.bytes_of(B::sub_scales(simd, rows[0])); REGISTERS];
         for i in 1..REGISTERS {
