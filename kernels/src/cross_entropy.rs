@@ -37,7 +37,7 @@ pub fn cross_entropy(logits: &[f32], targets: &[u32], nll: &mut [f64]) -> Result
         check.index("targets[i]", target as usize, n_vocab)?;
     }
     let isa = Isa::choose()?;
-    let plan = Plan::new(targets.len(), targets.len(), 10 * n_vocab);
+    let plan = Plan::new(targets.len(), 10 * n_vocab);
     let parts = ranges(targets.len(), 1, plan.n_parts());
     let outs = cut(nll, parts.clone().map(|rows| rows.len()));
     plan.run(

@@ -3,11 +3,11 @@
 //! - Weights are a [`quant::Matrix`], borrowed from a file in ggml's block formats; activations
 //!   are `f32` slices, row-major, `[n_tokens, …]`.
 //! - Every kernel checks its shapes and answers with a [`KernelError`]; none panics on them.
-//! - Work of many tokens goes to rayon's current pool where that pays: the global one, unless a program
-//!   runs its loop over tokens inside `rayon::ThreadPool::install`, which also saves each parallel kernel
-//!   the way into the pool. Work of one token goes to the [`Team`] that is installed on the thread, whose
-//!   threads stay awake from one kernel to the next; to the pool where there is none. Results don't depend
-//!   on the number of threads, nor a token's result on the tokens computed beside it, to the last bit.
+//! - Where that pays, threads share the work: those of the [`Team`] that is installed on the calling
+//!   thread, which stay awake from one kernel to the next; without one, rayon's current pool, which is the
+//!   global one unless the program's loop over tokens runs inside `rayon::ThreadPool::install`. Results
+//!   don't depend on the number of threads, nor a token's result on the tokens computed beside it, to the
+//!   last bit.
 //! - Products with quantised weights round their activations to 8 bits, once for all matrices that
 //!   read them, and multiply integers; [`quant::Activations::F32`] takes them as they are. What is
 //!   not finite in an activation comes out of every product with it.

@@ -45,7 +45,7 @@ pub fn residual_norm(
     let rows = rows_of(check, x, weight)?;
     let isa = Isa::choose()?;
     let dim = weight.len();
-    let plan = Plan::new(rows, rows, 9 * dim);
+    let plan = Plan::new(rows, 9 * dim);
     let lengths = ranges(rows, 1, plan.n_parts()).map(|rows| rows.len() * dim);
     let parts = cut(x, lengths.clone()).zip(cut(y, lengths.clone()));
     plan.run(
@@ -87,7 +87,7 @@ pub fn post_norm_residual(
     let rows = rows_of(check, x, weight)?;
     let isa = Isa::choose()?;
     let dim = weight.len();
-    let plan = Plan::new(rows, rows, 5 * dim);
+    let plan = Plan::new(rows, 5 * dim);
     let lengths = ranges(rows, 1, plan.n_parts()).map(|rows| rows.len() * dim);
     plan.run(
         "rows",

@@ -24,7 +24,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
     check.equal("out.len()", out.len(), x.len())?;
     let rows = rows_of(check, x, weight)?;
     let isa = Isa::choose()?;
-    let plan = Plan::new(rows, rows, 4 * weight.len());
+    let plan = Plan::new(rows, 4 * weight.len());
     let parts = ranges(rows, 1, plan.n_parts());
     let outs = cut(out, parts.clone().map(|rows| rows.len() * weight.len()));
     plan.run(
@@ -57,7 +57,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) -> Result<
 pub fn head_norm(x: &mut [f32], weight: &[f32], eps: f32) -> Result<(), KernelError> {
     let heads = rows_of(Check("head_norm"), x, weight)?;
     let isa = Isa::choose()?;
-    let plan = Plan::new(heads, heads, 4 * weight.len());
+    let plan = Plan::new(heads, 4 * weight.len());
     let lengths = ranges(heads, 1, plan.n_parts()).map(|heads| heads.len() * weight.len());
     plan.run(
         "heads",

@@ -139,7 +139,7 @@ pub fn rope_angles(
         held.resize(len, 0.0);
     }
     angles.pairs = pairs;
-    let plan = Plan::new(n_positions, n_positions, SIN_COS_FLOPS * pairs);
+    let plan = Plan::new(n_positions, SIN_COS_FLOPS * pairs);
     let parts = ranges(n_positions, 1, plan.n_parts());
     let lengths = parts.clone().map(|positions| positions.len() * pairs);
     let (sines, cosines) = (&mut angles.sines, &mut angles.cosines);
@@ -200,7 +200,7 @@ pub fn rope_embedding(
             angles.positions(),
         )?;
     }
-    let plan = Plan::new(n_tokens, n_tokens, 3 * token);
+    let plan = Plan::new(n_tokens, 3 * token);
     let parts = ranges(n_tokens, 1, plan.n_parts());
     let pieces = cut(x, parts.clone().map(|tokens| tokens.len() * token));
     plan.run(

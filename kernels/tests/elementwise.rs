@@ -78,8 +78,11 @@ fn rope_of_many_tokens_is_rope_of_each_on_any_number_of_threads() {
         rotate(&rope, 40 + t, 1, heads, x);
     }
     for threads in [1, 3] {
-        let mut all = x.clone();
-        on_threads(threads, || rotate(&rope, 40, n, heads, &mut all));
+        let all = on_threads(threads, || {
+            let mut all = x.clone();
+            rotate(&rope, 40, n, heads, &mut all);
+            all
+        });
         assert!(all == expected, "{threads} threads");
     }
 }
@@ -155,13 +158,13 @@ fn norms_of_many_rows_do_not_depend_on_the_number_of_threads() {
     let (rows, dim) = (600, 640);
     let (x, weight) = (numbers(1, rows * dim), numbers(2, dim));
     let outs = [1, 4].map(|threads| {
-        let (mut out, mut in_place) = (vec![0.0; x.len()], x.clone());
         on_threads(threads, || {
+            let (mut out, mut in_place) = (vec![0.0; x.len()], x.clone());
             rms_norm(&x, &weight, 1e-6, &mut out).unwrap();
             head_norm(&mut in_place, &weight, 1e-6).unwrap();
-        });
-        assert!(out == in_place);
-        out
+            assert!(out == in_place);
+            out
+        })
     });
     assert!(outs[0] == outs[1]);
 }

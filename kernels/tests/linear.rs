@@ -217,15 +217,15 @@ fn does_not_depend_on_them(format: Format, activations: Activations) {
     let x = numbers(2, n_tokens * cols);
     let run = |threads: usize, x: &[f32]| {
         let n_tokens = x.len() / cols;
-        let mut out = [
-            vec![f32::NAN; n_tokens * rows],
-            vec![f32::NAN; n_tokens * rows],
-        ];
         on_threads(threads, || {
+            let mut out = [
+                vec![f32::NAN; n_tokens * rows],
+                vec![f32::NAN; n_tokens * rows],
+            ];
             gemm(&w, x, n_tokens, &mut out[0]).unwrap();
             gate_up_projection(&gate_up, Activation::Silu, x, n_tokens, &mut out[1]).unwrap();
-        });
-        out
+            out
+        })
     };
     let all = run(1, &x);
     assert_products(&all[0], &reference(&w, &x));

@@ -148,8 +148,8 @@ pub(super) fn open<R>(
     stop_on_violation(|| body(&engine))
 }
 
-/// Threads to compute with: a pool for coarse work, and a team for what is too short to wake threads for,
-/// whose first member is a thread of the pool. While one works the other sleeps.
+/// Threads to compute with: a team for the kernels, and a pool for what else goes parallel, one of whose
+/// threads leads the team. While the one works the other sleeps.
 pub(super) struct Threads {
     pool: ThreadPool,
     team: Team,

@@ -172,7 +172,7 @@ impl Groups<'_> {
             .collect::<Result<_, _>>()?;
         let spans: Vec<_> = spans(self.config.visible(self.first_pos)).collect();
         let n_parts = n_heads * spans.len();
-        let plan = Plan::new(1, n_parts, self.flops(1) / n_parts);
+        let plan = Plan::new(n_parts, self.flops(1) / n_parts);
         let heads = q.chunks(self.unit).zip(out.chunks_mut(self.unit));
         if plan.n_parts() == 1 {
             heads
@@ -209,7 +209,7 @@ impl Groups<'_> {
             .map(|head| self.group(head, 0, n_heads * self.unit))
             .collect::<Result<_, _>>()?;
         let row = n_heads * self.unit;
-        let plan = Plan::new(n_tokens, n_tokens, self.flops(n_tokens) / n_tokens);
+        let plan = Plan::new(n_tokens, self.flops(n_tokens) / n_tokens);
         let parts = ranges(n_tokens, TOKENS, plan.n_parts());
         let outs = cut(out, parts.clone().map(|tokens| tokens.len() * row));
         plan.run(

@@ -65,17 +65,13 @@ impl<'x> Input<'x> {
         if wanted(ActivationFormat::Q8_0) {
             let x = x.as_chunks().0;
             let mut blocks: Vec<Rounded32> = vec![Zeroable::zeroed(); x.len()];
-            in_parallel(n_tokens, x, &mut blocks, |x, out| {
-                choice.isa.round_32(x, out)
-            });
+            in_parallel(x, &mut blocks, |x, out| choice.isa.round_32(x, out));
             rounded.set_blocks_32(blocks, n_tokens);
         }
         if wanted(ActivationFormat::Q8K) {
             let x = x.as_chunks().0;
             let mut blocks: Vec<BlockQ8K> = vec![Zeroable::zeroed(); x.len()];
-            in_parallel(n_tokens, x, &mut blocks, |x, out| {
-                choice.isa.round_256(x, out)
-            });
+            in_parallel(x, &mut blocks, |x, out| choice.isa.round_256(x, out));
             rounded.set_blocks_256(blocks, n_tokens);
         }
         Ok(Self {
@@ -122,12 +118,11 @@ fn taken_by(choice: Choice, w: &Matrix<'_>) -> Option<ActivationFormat> {
 
 /// Rounds blocks of `N` elements, by ranges where there are many.
 fn in_parallel<const N: usize, B: Send>(
-    n_tokens: usize,
     x: &[[f32; N]],
     out: &mut [B],
     round: impl Fn(&[[f32; N]], &mut [B]) + Sync + Send,
 ) {
-    let plan = Plan::new(n_tokens, x.len(), 4 * N);
+    let plan = Plan::new(x.len(), 4 * N);
     let parts = ranges(x.len(), 1, plan.n_parts());
     let outs = cut(out, parts.clone().map(|blocks| blocks.len()));
     plan.run(
@@ -170,7 +165,7 @@ pub(crate) fn project_all<const N: usize, const M: usize>(
     let n_rows = w.each_ref().map(|w| w[0].rows());
     let all_rows: usize = n_rows.iter().sum();
     let flops_per_row = (2 * N * w[0][0].cols()).saturating_mul(n_tokens);
-    let plan = Plan::new(n_tokens, all_rows, flops_per_row);
+    let plan = Plan::new(all_rows, flops_per_row);
     let mut parts = Vec::new();
     // Part after part, for each token the slice that the part writes.
     let mut columns = Vec::new();

@@ -1,10 +1,10 @@
 //! When, into how many parts, and by whom a kernel's work is done.
 //!
-//! Coarse work, of many tokens, goes to rayon's pool. Fine work, of one token, goes to the [`Team`] that
-//! is installed on the thread, which starts in a fraction of the time; to rayon where there is none. The
-//! pool is the caller's: what `ThreadPool::install` made current, else the global one. A program that
-//! calls kernel after kernel does so from inside the pool: from outside, each call that goes parallel hands
-//! itself to a worker and waits.
+//! The [`Team`] that is installed on the thread does it, or rayon's pool where there is none. The pool is
+//! the caller's: what `ThreadPool::install` made current, else the global one. A program that calls
+//! kernel after kernel on it does so from inside: from outside, each call that goes parallel hands
+//! itself to a worker and waits. (Measured on two threads, a team's time over the pool's: one token 0.95, 6
+//! tokens 0.74 to 0.91, 128 tokens 0.95, 512 the same.)
 //! Parts are whole outputs that no other part contributes to, so results don't depend on them.
 
 mod split;
@@ -49,11 +49,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For `n_outputs` that cost `flops` each, of `n_tokens` together.
-    pub(crate) fn new(n_tokens: usize, n_outputs: usize, flops: usize) -> Plan {
+    /// For `n_outputs` that cost `flops` each.
+    pub(crate) fn new(n_outputs: usize, flops: usize) -> Plan {
         let (crew, threads, worth) = match team::threads() {
-            Some(threads) if n_tokens == 1 => (Crew::Team, threads, TEAM_FLOPS),
-            _ => (Crew::Pool, rayon::current_num_threads(), POOL_FLOPS),
+            Some(threads) => (Crew::Team, threads, TEAM_FLOPS),
+            None => (Crew::Pool, rayon::current_num_threads(), POOL_FLOPS),
         };
         let worthwhile = n_outputs.saturating_mul(flops) / worth;
         // As many for each thread, where there is something for each.

@@ -27,8 +27,8 @@ const AWAKE: Duration = Duration::from_micros(50);
 /// Looks at the counter between two looks at the clock, or before the processor is offered to others.
 const LOOKS: u32 = 64;
 
-/// Threads for the parts of one token, this one included: kernels that run inside
-/// [`install`](Self::install) share their work with them.
+/// Threads that kernels share their work with, the calling one included, inside of
+/// [`install`](Self::install).
 ///
 /// ```
 /// use brick_kernels::Team;

@@ -58,11 +58,19 @@ pub(crate) fn weights(format: Format, seed: u64, elems: usize) -> Vec<u8> {
     bytes
 }
 
-/// Runs `body` with so many threads for coarse work, and as many for fine.
-pub(crate) fn on_threads<R: Send>(threads: usize, body: impl FnOnce() -> R + Send) -> R {
+/// Runs `body` on a pool of so many threads and with a team of as many: what both come to.
+pub(crate) fn on_threads<R: Send + PartialEq>(
+    threads: usize,
+    body: impl Fn() -> R + Send + Sync,
+) -> R {
     let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
-    let (pool, team) = (builder.build().unwrap(), Team::new(threads).unwrap());
-    pool.install(|| team.install(body))
+    let on_pool = builder.build().unwrap().install(&body);
+    let with_team = Team::new(threads).unwrap().install(body);
+    assert!(
+        on_pool == with_team,
+        "{threads} threads of a team differ from a pool's"
+    );
+    with_team
 }
 
 /// A sum of products, and what its rounding error is measured against.
