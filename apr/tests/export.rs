@@ -152,6 +152,8 @@ fn a_steps_graph_is_its_one_chain() {
         "hello",
         "-n",
         "3",
+        "--threads",
+        "1",
         "--export",
         &flag("dot", &dot),
         "--export",

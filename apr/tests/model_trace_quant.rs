@@ -357,7 +357,7 @@ fn a_reference_with_a_nan_is_diagnosed() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     let first = format!(
-        "apr: stopped: --reference {path}: brick `RmsNorm` broke its contract `out: no_nan`\n"
+        "apr: stopped: --reference {path}: brick `ResidualNorm` broke its contract `out: no_nan`\n"
     );
     assert!(told.starts_with(&first), "{told}");
     let cause = "likely cause: weight blk.1.ffn_norm.weight holds a NaN or infinite value in row 0, element 7\n";
