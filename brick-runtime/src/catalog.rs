@@ -2,7 +2,8 @@
 
 use crate::registry::{BrickId, BrickInfo};
 use crate::snapshot::Snapshot;
-use crate::stats::{BrickStats, Tally};
+use crate::stats::BrickStats;
+use crate::tally::Tally;
 
 /// The bricks of one or several crates, called or not.
 ///

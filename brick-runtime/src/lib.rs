@@ -61,6 +61,7 @@ mod snapshot;
 pub mod span;
 mod stats;
 mod table;
+mod tally;
 pub mod timeline;
 pub mod trace;
 pub mod tracer;

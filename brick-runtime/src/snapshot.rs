@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub(crate) wall_ns: u64,
     pub(crate) tokens: u64,
     pub(crate) dropped: u64,
-    pub(crate) folds: crate::stats::Span,
+    pub(crate) folds: crate::tally::Span,
     pub(crate) ns_per_hook: Figure,
     pub(crate) ns_per_tick: f64,
 }
@@ -50,7 +50,7 @@ impl Snapshot {
             wall_ns: 0,
             tokens: 0,
             dropped: 0,
-            folds: crate::stats::Span::default(),
+            folds: crate::tally::Span::default(),
             ns_per_hook: Figure::unavailable(BUILT_WITHOUT),
             ns_per_tick: 1.0,
         }

@@ -10,7 +10,7 @@ use super::log::{Entries, Entry, Sink};
 use super::meta::Kind;
 use super::{Slab, pool, sites};
 use crate::histogram::{BUCKETS, Histogram};
-use crate::stats::{LayerTally, Span, Tally};
+use crate::tally::{LayerTally, Span, Tally};
 
 /// One reader at a time: the log's `hold` and reset mark, and the scratch ledger, have one user.
 static READER: Mutex<()> = Mutex::new(());

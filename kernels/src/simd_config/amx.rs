@@ -159,6 +159,17 @@ impl Amx {
 }
 
 impl Palette {
+    /// Palette 1, as every CPU with AMX has it.
+    #[cfg(test)]
+    pub(super) const FIRST: Palette = Palette {
+        tiles: 8,
+        tile_bytes: 1024,
+        row_bytes: 64,
+        rows: 16,
+        product_rows: 16,
+        product_row_bytes: 64,
+    };
+
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     fn decode(palette: Leaf, product: Leaf) -> Self {
         let halves = |register: u32| (register as u16, (register >> 16) as u16);
@@ -240,14 +251,7 @@ mod tests {
             tile: true,
             int8: true,
             bf16: true,
-            palette: Some(Palette {
-                tiles: 8,
-                tile_bytes: 1024,
-                row_bytes: 64,
-                rows: 16,
-                product_rows: 16,
-                product_row_bytes: 64,
-            }),
+            palette: Some(Palette::FIRST),
             state: Some(TileState {
                 config_bytes: 64,
                 data_bytes: 8192,

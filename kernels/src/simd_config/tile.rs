@@ -157,15 +157,7 @@ fn at_most(what: &'static str, wanted: u32, limit: u16) -> Result<u16, TileError
 mod tests {
     use super::*;
 
-    /// Palette 1, as every CPU with AMX has it.
-    const PALETTE: Palette = Palette {
-        tiles: 8,
-        tile_bytes: 1024,
-        row_bytes: 64,
-        rows: 16,
-        product_rows: 16,
-        product_row_bytes: 64,
-    };
+    const PALETTE: Palette = Palette::FIRST;
 
     fn product(m: u16, n: u16, k: u16) -> Result<TileConfig, TileError> {
         TileConfig::for_product(&PALETTE, TileProduct { m, n, k })
