@@ -79,7 +79,8 @@ fn assert_between(brick: &BrickStats, worked: &Taken, took: &Taken) {
     let Figure::Derived { value, .. } = brick.wait_share() else {
         panic!("{:?}", brick.wait_share());
     };
-    assert_eq!(value, waited / shared);
+    // Nanoseconds are rounded once each, counts of ticks are not.
+    assert!((value - waited / shared).abs() < 1e-12, "{value}");
     // One thread worked for 3 ms at least, the other for less than the whole.
     assert!(value > 0.0 && value < 1.0, "{value}");
 }
