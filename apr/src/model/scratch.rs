@@ -80,12 +80,14 @@ impl Buffer {
 impl Deref for Buffer {
     type Target = [f32];
 
+    #[inline]
     fn deref(&self) -> &[f32] {
         &self.held[..self.len]
     }
 }
 
 impl DerefMut for Buffer {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [f32] {
         &mut self.held[..self.len]
     }

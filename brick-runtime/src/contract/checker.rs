@@ -140,12 +140,11 @@ pub trait Number: Copy + sealed::Sealed {
 }
 
 macro_rules! number {
-    ($t:ty, $scan:ident, $measure:ident) => {
+    ($t:ty, $measure:ident) => {
         impl sealed::Sealed for $t {}
         impl Number for $t {
-            #[inline]
             fn first_bad(values: &[$t], rules: &Rules) -> Option<usize> {
-                scan::$scan(values, rules)
+                scan::first_bad(values, rules)
             }
             fn measure(values: &[$t], moments: &mut Moments) {
                 moments.$measure(values);
@@ -157,9 +156,9 @@ macro_rules! number {
         }
     };
 }
-number!(f32, f32s, add_f32s);
-number!(f64, f64s, add_each);
+number!(f32, add_f32s);
+number!(f64, add_each);
 #[cfg(feature = "half")]
-number!(half::f16, f16s, add_each);
+number!(half::f16, add_each);
 #[cfg(feature = "half")]
-number!(half::bf16, bf16s, add_each);
+number!(half::bf16, add_each);

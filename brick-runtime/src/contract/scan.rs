@@ -2,66 +2,178 @@
 //!
 //! Every predicate is a comparison of integers (a float without its sign bit orders like an
 //! integer; above the infinities are the NaNs) or of floats, without a branch, so that a block
-//! of numbers is tested in vectors; only a block that holds a bad one is searched.
+//! of numbers is tested in vectors; only a block that holds a bad one is searched. The same code
+//! is compiled for wider vectors too: a contract is checked as often as its kernel runs, and
+//! these are more than half of what that costs.
+
+use std::sync::OnceLock;
 
 use super::Rules;
 
 /// Numbers tested between two branches.
 const BLOCK: usize = 64;
 
+/// The first index of `values` that breaks `rules`.
+pub(super) fn first_bad<T: Bits>(values: &[T], rules: &Rules) -> Option<usize> {
+    Vectors::widest().first_bad(values, rules)
+}
+
+/// What a vector holds that numbers are tested in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Vectors {
+    /// What every CPU of the target has.
+    Target,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Vectors {
+    /// The widest last.
+    const ALL: &[Vectors] = &[
+        Vectors::Target,
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512,
+    ];
+
+    /// Those of [`ALL`](Self::ALL) that may be used on this CPU.
+    fn usable() -> impl DoubleEndedIterator<Item = Vectors> {
+        Vectors::ALL
+            .iter()
+            .copied()
+            .filter(|vectors| match vectors {
+                Vectors::Target => true,
+                #[cfg(target_arch = "x86_64")]
+                Vectors::Avx2 => is_x86_feature_detected!("avx2"),
+                // The first CPUs with AVX-512 clock down for it, the kernel that is checked included;
+                // those with VBMI2 are later ones.
+                #[cfg(target_arch = "x86_64")]
+                Vectors::Avx512 => {
+                    is_x86_feature_detected!("avx512f")
+                        && is_x86_feature_detected!("avx512bw")
+                        && is_x86_feature_detected!("avx512vl")
+                        && is_x86_feature_detected!("avx512vbmi2")
+                }
+            })
+    }
+
+    /// The widest that may be used; found out once.
+    #[inline]
+    fn widest() -> Vectors {
+        static WIDEST: OnceLock<Vectors> = OnceLock::new();
+        *WIDEST.get_or_init(|| Vectors::usable().next_back().unwrap_or(Vectors::Target))
+    }
+
+    fn first_bad<T: Bits>(self, values: &[T], rules: &Rules) -> Option<usize> {
+        match self {
+            Vectors::Target => scan(values, rules),
+            // SAFETY: whoever calls got it from `usable`: the CPU has what the function needs.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => unsafe { avx2(values, rules) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => unsafe { avx512(values, rules) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2<T: Bits>(values: &[T], rules: &Rules) -> Option<usize> {
+    scan(values, rules)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn avx512<T: Bits>(values: &[T], rules: &Rules) -> Option<usize> {
+    scan(values, rules)
+}
+
+/// The first index of `values` that breaks `rules`, in the vectors of who calls.
+#[inline(always)]
+fn scan<T: Bits>(values: &[T], rules: &Rules) -> Option<usize> {
+    let Some(range) = rules.range else {
+        return match (rules.no_nan, rules.no_inf) {
+            (true, true) => first(values, |v| v.magnitude() >= T::INFINITY),
+            (true, false) => first(values, |v| v.magnitude() > T::INFINITY),
+            (false, true) => first(values, |v| v.magnitude() == T::INFINITY),
+            (false, false) => None,
+        };
+    };
+    let (low, high) = T::Compared::bounds(range);
+    // Numbers out of bounds, infinities too: NaN is never less or greater.
+    let outside = |v: T| {
+        let v = v.compared();
+        (v < low) | (v > high)
+    };
+    match (rules.no_nan, rules.no_inf) {
+        (true, true) => first(values, |v| outside(v) | (v.magnitude() >= T::INFINITY)),
+        (true, false) => first(values, |v| outside(v) | (v.magnitude() > T::INFINITY)),
+        (false, true) => first(values, |v| outside(v) | (v.magnitude() == T::INFINITY)),
+        (false, false) => first(values, outside),
+    }
+}
+
 /// The first index whose number is bad.
 #[inline(always)]
 fn first<T: Copy>(values: &[T], bad: impl Fn(T) -> bool) -> Option<usize> {
-    let mut from = 0;
-    for block in values.chunks(BLOCK) {
-        if block.iter().fold(false, |any, &value| any | bad(value)) {
-            return block.iter().position(|&value| bad(value)).map(|i| from + i);
+    let any_bad = |block: &[T]| block.iter().fold(false, |any, &value| any | bad(value));
+    let search = |block: &[T]| block.iter().position(|&value| bad(value));
+    let (blocks, rest) = values.as_chunks::<BLOCK>();
+    for (i, block) in blocks.iter().enumerate() {
+        if any_bad(block) {
+            return search(block).map(|at| i * BLOCK + at);
         }
-        from += block.len();
+    }
+    if any_bad(rest) {
+        return search(rest).map(|at| blocks.len() * BLOCK + at);
     }
     None
 }
 
-macro_rules! scan {
-    ($name:ident, $t:ty, $int:ty, $float:ty, $infinity:expr) => {
-        /// The first index of `values` that breaks `rules`.
-        pub(super) fn $name(values: &[$t], rules: &Rules) -> Option<usize> {
-            // The infinities' bits without the sign.
+/// A float as the integer that it is stored as.
+pub(super) trait Bits: Copy {
+    type Magnitude: Ord;
+    /// The infinities' bits without the sign.
+    const INFINITY: Self::Magnitude;
+    /// The bits without the sign: ordered like the numbers, above the infinities the NaNs.
+    fn magnitude(self) -> Self::Magnitude;
+
+    /// The type that ranges are compared in, which holds all numbers of this one.
+    type Compared: Bounds + PartialOrd + Copy;
+    fn compared(self) -> Self::Compared;
+}
+
+macro_rules! bits {
+    ($t:ty, $int:ty, $infinity:expr, $compared:ty) => {
+        impl Bits for $t {
+            type Magnitude = $int;
             const INFINITY: $int = $infinity;
-            let magnitude = |value: $t| (value.to_bits() as $int) & <$int>::MAX;
-            let Some(range) = rules.range else {
-                return match (rules.no_nan, rules.no_inf) {
-                    (true, true) => first(values, |v| magnitude(v) >= INFINITY),
-                    (true, false) => first(values, |v| magnitude(v) > INFINITY),
-                    (false, true) => first(values, |v| magnitude(v) == INFINITY),
-                    (false, false) => None,
-                };
-            };
-            let (low, high) = <$float>::bounds(range);
-            // Numbers out of bounds, infinities too: NaN is never less or greater.
-            let outside = |v: $t| {
-                let v = <$float>::from(v);
-                (v < low) | (v > high)
-            };
-            match (rules.no_nan, rules.no_inf) {
-                (true, true) => first(values, |v| outside(v) | (magnitude(v) >= INFINITY)),
-                (true, false) => first(values, |v| outside(v) | (magnitude(v) > INFINITY)),
-                (false, true) => first(values, |v| outside(v) | (magnitude(v) == INFINITY)),
-                (false, false) => first(values, outside),
+            #[inline(always)]
+            fn magnitude(self) -> $int {
+                (self.to_bits() as $int) & <$int>::MAX
+            }
+
+            type Compared = $compared;
+            #[inline(always)]
+            fn compared(self) -> $compared {
+                self.into()
             }
         }
     };
 }
-
-scan!(f32s, f32, i32, f32, 0x7f80_0000);
-scan!(f64s, f64, i64, f64, 0x7ff0_0000_0000_0000);
+bits!(f32, i32, 0x7f80_0000, f32);
+bits!(f64, i64, 0x7ff0_0000_0000_0000, f64);
 #[cfg(feature = "half")]
-scan!(f16s, half::f16, i16, f32, 0x7c00);
+bits!(half::f16, i16, 0x7c00, f32);
 #[cfg(feature = "half")]
-scan!(bf16s, half::bf16, i16, f32, 0x7f80);
+bits!(half::bf16, i16, 0x7f80, f32);
 
 /// A range in the type that is compared in.
-trait Bounds: Sized {
+pub(super) trait Bounds: Sized {
     /// The least and the greatest number of this type within the range.
     fn bounds(range: (f64, f64)) -> (Self, Self);
 }
@@ -135,6 +247,15 @@ mod tests {
         all
     }
 
+    /// What all the vectors of this machine find, which is one.
+    fn found<T: Bits>(values: &[T], rules: &Rules) -> Option<usize> {
+        let narrow = Vectors::Target.first_bad(values, rules);
+        for vectors in Vectors::usable() {
+            assert_eq!(vectors.first_bad(values, rules), narrow, "{vectors:?}");
+        }
+        narrow
+    }
+
     /// Each special value at each place of a slice that spans blocks.
     #[test]
     #[cfg_attr(miri, ignore = "safe code, and half a million numbers")]
@@ -147,20 +268,21 @@ mod tests {
                     values[199] = special;
                     let expected = values.iter().position(|&v| breaks(v.into(), rules));
                     assert_eq!(
-                        f32s(&values, rules),
+                        found(&values, rules),
                         expected,
                         "{special} at {place}, {rules:?}"
                     );
                     let wide: Vec<f64> = values.iter().map(|&v| v.into()).collect();
                     assert_eq!(
-                        f64s(&wide, rules),
+                        found(&wide, rules),
                         expected,
                         "{special} at {place}, {rules:?}"
                     );
                 }
             }
         }
-        assert_eq!(f32s(&[], &Rules::FINITE), None);
+        assert_eq!(found::<f32>(&[], &Rules::FINITE), None);
+        assert_eq!(Vectors::usable().last(), Some(Vectors::widest()));
     }
 
     #[cfg(feature = "half")]
@@ -171,9 +293,9 @@ mod tests {
             for bits in 0..=u16::MAX {
                 let (f16, bf16) = (half::f16::from_bits(bits), half::bf16::from_bits(bits));
                 let bad = |v: f64| breaks(v, rules).then_some(0);
-                assert_eq!(f16s(&[f16], rules), bad(f16.to_f64()), "{f16} {rules:?}");
+                assert_eq!(found(&[f16], rules), bad(f16.to_f64()), "{f16} {rules:?}");
                 assert_eq!(
-                    bf16s(&[bf16], rules),
+                    found(&[bf16], rules),
                     bad(bf16.to_f64()),
                     "{bf16} {rules:?}"
                 );

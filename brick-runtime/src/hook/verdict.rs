@@ -52,26 +52,32 @@ impl Post {
     }
 
     /// `None` where this call is not sampled or contracts are off.
-    #[inline(never)]
+    ///
+    /// Inlined, with what it asks for in registers: words that are stored one by one and read back
+    /// as one vector make the processor wait.
+    #[inline(always)]
     pub fn checks(self) -> Option<Verdict> {
-        let slab = slab::owned();
-        let index = self.index;
-        match (every(index), slab) {
-            (0, _) => return None,
-            (1, _) | (_, None) => {}
-            (every, Some(slab)) => {
-                if !slab.samples(index, every) {
-                    return None;
-                }
-            }
-        }
-        Some(Verdict::open(self, slab))
+        due(self.index).then(|| Verdict {
+            time: CheckTime::start(self.index),
+            post: self,
+            violation: None,
+        })
     }
 
     /// Runs `checks` as those of this call: their time is accounted as such.
     pub(crate) fn timed<R>(self, checks: impl FnOnce() -> R) -> R {
-        let _time = CheckTime::start(slab::owned(), self.index);
+        let _time = CheckTime::start(self.index);
         checks()
+    }
+}
+
+/// Whether this call of a brick is one whose results are checked.
+#[inline(never)]
+fn due(index: u16) -> bool {
+    match (every(index), slab::owned()) {
+        (0, _) => false,
+        (1, _) | (_, None) => true,
+        (every, Some(slab)) => slab.samples(index, every),
     }
 }
 
@@ -84,16 +90,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    #[inline]
-    fn open(post: Post, slab: Option<&'static Slab>) -> Verdict {
-        let time = CheckTime::start(slab, post.index);
-        Verdict {
-            post,
-            time,
-            violation: None,
-        }
-    }
-
     /// Checks `value` (a parameter's name, or `"return"`).
     ///
     /// One copy per type and crate: inlined with its loops into every brick, it would be half of
@@ -163,20 +159,25 @@ struct CheckTime {
 }
 
 impl CheckTime {
-    #[inline]
-    fn start(slab: Option<&'static Slab>, index: u16) -> CheckTime {
-        // A call that is not recorded has no place for its checks either.
-        let slab = slab.filter(|_| index != sites::UNREGISTERED);
-        let above = slab.map_or(0, |slab| slab.children.get());
-        let start = slab.map_or(0, |slab| begin(slab, index));
+    #[inline(always)]
+    fn start(index: u16) -> CheckTime {
+        let (slab, start) = start(index);
         CheckTime {
             slab,
             index,
-            above,
+            above: slab.map_or(0, |slab| slab.children.get()),
             start,
             here: PhantomData,
         }
     }
+}
+
+/// Where the time of a brick's checks is recorded, and the tick at which they begin.
+#[inline(never)]
+fn start(index: u16) -> (Option<&'static Slab>, u64) {
+    // A call that is not recorded has no place for its checks either.
+    let slab = slab::owned().filter(|_| index != sites::UNREGISTERED);
+    (slab, slab.map_or(0, |slab| begin(slab, index)))
 }
 
 /// The tick at which checks of the brick `index` begin.
