@@ -2,9 +2,8 @@
 //!
 //! Every predicate is a comparison of integers (a float without its sign bit orders like an
 //! integer; above the infinities are the NaNs) or of floats, without a branch, so that a block
-//! of numbers is tested in vectors; only a block that holds a bad one is searched. The same code
-//! is compiled for wider vectors too: a contract is checked as often as its kernel runs, and
-//! these are more than half of what that costs.
+//! of numbers is tested in vectors; only a block that holds a bad one is searched. A contract is
+//! checked as often as its kernel runs, so the same code is compiled for wider vectors too.
 
 use std::sync::OnceLock;
 
@@ -18,7 +17,7 @@ pub(super) fn first_bad<T: Bits>(values: &[T], rules: &Rules) -> Option<usize> {
     Vectors::widest().first_bad(values, rules)
 }
 
-/// What a vector holds that numbers are tested in.
+/// The vectors that numbers are tested in; [`usable`](Self::usable) alone hands out the wider ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Vectors {
     /// What every CPU of the target has.
@@ -70,7 +69,7 @@ impl Vectors {
     fn first_bad<T: Bits>(self, values: &[T], rules: &Rules) -> Option<usize> {
         match self {
             Vectors::Target => scan(values, rules),
-            // SAFETY: whoever calls got it from `usable`: the CPU has what the function needs.
+            // SAFETY: it came from `usable`: the CPU has what the function needs.
             #[cfg(target_arch = "x86_64")]
             Vectors::Avx2 => unsafe { avx2(values, rules) },
             // SAFETY: as above.
