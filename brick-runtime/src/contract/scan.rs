@@ -257,7 +257,7 @@ mod tests {
 
     /// Each special value at each place of a slice that spans blocks.
     #[test]
-    #[cfg_attr(miri, ignore = "safe code, and half a million numbers")]
+    #[cfg_attr(miri, ignore = "half a million numbers, and no wide vectors there")]
     fn the_first_bad_number_is_found() {
         for rules in &RULES {
             for special in specials() {
@@ -286,7 +286,7 @@ mod tests {
 
     #[cfg(feature = "half")]
     #[test]
-    #[cfg_attr(miri, ignore = "safe code, and half a million numbers")]
+    #[cfg_attr(miri, ignore = "half a million numbers, and no wide vectors there")]
     fn every_half_is_judged_like_its_double() {
         for rules in &RULES {
             for bits in 0..=u16::MAX {
