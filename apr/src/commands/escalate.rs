@@ -286,7 +286,7 @@ fn unknown() -> Figure {
 fn derived(value: f64) -> Figure {
     Figure::Derived {
         value,
-        from: "observed times − calibrated cost of observing",
+        from: "observed times − what observing added to them",
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn print(escalated: &Escalated, phase: &str, out: &mut impl Write) ->
     writeln!(
         out,
         "one call of the brick each, in no figure above; µs a call and system calls a call, of the thread \
-         that made it; wall measured, all else derived: observed times − calibrated cost of observing"
+         that made it; wall measured, all else derived: observed times − what observing added"
     )?;
     let categories = SyscallCategory::ALL.map(SyscallCategory::name);
     let mut header = vec![

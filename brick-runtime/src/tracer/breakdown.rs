@@ -94,9 +94,9 @@ pub struct SyscallUsage {
     pub calls: u64,
     /// Calls that were under way when the brick began or ended; their time outside is not in `us`.
     pub cut: u64,
-    /// Calls shorter than twice what observing a call takes: their time is mostly the tracer's.
+    /// Calls to which observing added more than they took: what is left of their time is uncertain.
     pub below_resolution: u64,
-    /// Microseconds in the kernel, without what the tracer was calibrated to add.
+    /// Microseconds in the kernel, without what observing added.
     pub us: f64,
 }
 
@@ -170,7 +170,8 @@ pub struct SyscallBreakdown {
     /// Microseconds outside the kernel: wall time without system calls and without what the
     /// tracer took. Time on the run queue is in here; see `run_queue_us`.
     pub compute_us: Figure,
-    /// Microseconds that tracing added to the call, by the calibration next to it.
+    /// Microseconds that tracing added to the call: what its stops took where the scheduler counts
+    /// that, else by the calibration next to it.
     pub tracer_us: Figure,
     /// Wall-clock microseconds of the call as it ran, tracing included.
     pub wall_us: Figure,
@@ -184,8 +185,8 @@ pub struct SyscallBreakdown {
     pub threads: Vec<ThreadSyscalls>,
     /// What it was observed with.
     pub backend: TraceBackend,
-    /// Microseconds that observing one system call adds: what is shorter than twice this is
-    /// marked.
+    /// Microseconds that observing one system call adds, by the calibration: a call to which more is
+    /// added than it takes is marked.
     pub resolution_us: Figure,
     /// Why something may be missing; `None` if nothing is.
     pub partial: Option<String>,

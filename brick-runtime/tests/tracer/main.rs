@@ -172,17 +172,20 @@ fn times(backend: &str) -> Outcome {
     let scene = run(Scene::new(["observe", backend, "mixed", "1"]));
     let number = |key: &str| -> f64 { scene[key][0].parse().unwrap() };
     assert!(!scene.contains_key("partial"), "{scene:?}");
-    let resolution = number("resolution_us");
-    // So much may be wrong: a tenth, and on ptrace the resolution for each of the calls. The clock
-    // around the calls also sees what other programs, and the helper, keep them from going on for, so
+    let tracer = number("tracer_us");
+    // What observing added to a call, all calls being the same to it. The worker's are not the caller's.
+    let others = MIXED.iter().filter(|&&(name, ..)| name != "getuid");
+    let added = tracer / others.map(|&(.., each)| each as f64).sum::<f64>();
+    // So much may be wrong: a tenth, and on ptrace what is added to each of the calls. The clocks
+    // around the calls also see what the helper takes, and that of time what other programs do, so
     // the time that they must have taken is the lower bound.
     let near = |what: &str, us: f64, [least, most]: [f64; 2], calls: f64| {
-        let resolution = match backend {
+        let added = match backend {
             "perf" => 0.0,
-            _ => calls * resolution,
+            _ => calls * added,
         };
         println!("  {backend} {what}: {us:.1} µs, by the clock {least:.1} to {most:.1} µs");
-        let within = 0.9 * least - resolution..=1.1 * most + resolution;
+        let within = 0.9 * least - added..=1.1 * most + added;
         assert!(within.contains(&us), "{what}: {us} µs is not in {within:?}");
     };
     let slept = number("slept_us");
@@ -197,8 +200,7 @@ fn times(backend: &str) -> Outcome {
     // Three waits of 2 ms; the timer's slack adds to each.
     let futex = number("futex_us");
     assert!((6000.0..).contains(&futex), "{futex}");
-    // All there was to compute is 20 ms of spinning, and looking at what was read: in no case
-    // more than what the other parts leave.
+    // Nothing is left out and nothing counts twice.
     let parts: f64 = [
         "mmap", "futex", "ioctl", "read", "write", "other", "compute", "tracer",
     ]
@@ -206,17 +208,14 @@ fn times(backend: &str) -> Outcome {
     .map(|part| number(&format!("{part}_us")))
     .sum();
     let wall = number("wall_us");
-    assert!(
-        (parts - wall).abs() < 0.05 * wall + 300.0 * resolution,
-        "{parts} of {wall}"
-    );
-    let compute = number("compute_us");
-    let truth = number("spinning_us");
+    assert!((parts - wall).abs() < 1.0, "{parts} of {wall}");
+    // All there was to compute is 20 ms of spinning. That somebody else had the processor between two
+    // calls is in the figure too, where this kernel counts it.
+    let (compute, truth) = (number("compute_us"), number("spinning_us"));
     println!("  {backend} computing: {compute:.1} µs, spun {truth:.1} µs of {wall:.1} µs");
-    assert!(
-        compute >= 0.9 * truth && compute < wall - 60_000.0,
-        "{scene:?}"
-    );
+    let queue = scene["run_queue_us"][0].parse().unwrap_or(wall);
+    let within = 0.9 * truth..=1.1 * truth + queue;
+    assert!(within.contains(&compute), "{scene:?}");
     Ok(())
 }
 

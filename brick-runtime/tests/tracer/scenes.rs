@@ -110,6 +110,7 @@ pub(crate) fn tell<T>(traced: &TracedBrickResult<T>) {
         ("compute", &breakdown.compute_us),
         ("tracer", &breakdown.tracer_us),
         ("wall", &breakdown.wall_us),
+        ("run_queue", &breakdown.run_queue_us),
         ("resolution", &breakdown.resolution_us),
     ] {
         println!("{name}_us {figure}");

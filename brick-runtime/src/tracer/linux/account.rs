@@ -9,37 +9,6 @@ use crate::tracer::breakdown::{
     BackendProblem, SyscallBreakdown, SyscallCategory, SyscallUsage, ThreadSyscalls, TraceBackend,
 };
 
-/// What observing one system call adds, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cost {
-    /// Between the call's two events.
-    inside: f64,
-    /// Around them.
-    outside: f64,
-}
-
-impl Cost {
-    /// From one cheap call: `plain` nanoseconds untraced, `traced` traced, of which `floor` were
-    /// seen between its events. All of `plain` is taken to lie between them.
-    pub(super) fn new(plain: f64, traced: f64, floor: f64) -> Cost {
-        let inside = (floor - plain).max(0.0);
-        Cost {
-            inside,
-            outside: (traced - plain - inside).max(0.0),
-        }
-    }
-
-    /// All of it.
-    pub(super) fn total(self) -> f64 {
-        self.inside + self.outside
-    }
-
-    /// Nanoseconds in these calls, without what observing added.
-    fn correct(self, seen: &Seen) -> f64 {
-        (seen.ns as f64 - self.inside * seen.calls as f64).max(0.0)
-    }
-}
-
 /// What is known of a call however it was observed.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -54,21 +23,21 @@ pub(super) struct Known {
     pub(super) passed_over: Vec<BackendProblem>,
 }
 
-const CALIBRATED: &str = "observed times − calibrated cost of observing";
+const OBSERVED: &str = "observed times − what observing added to them";
 const NOT_SEEN: &str = "system calls were not observed";
 
 impl Known {
     /// With what was seen of system calls.
-    pub(super) fn with(self, recording: &Recording, cost: Option<Cost>) -> SyscallBreakdown {
-        let mut breakdown = self.without(NOT_SEEN, partial(recording, cost.is_none()));
-        let Some(cost) = cost else {
+    pub(super) fn with(self, recording: &Recording) -> SyscallBreakdown {
+        let mut breakdown = self.without(NOT_SEEN, partial(recording));
+        let Some(resolution_ns) = recording.resolution_ns else {
             return breakdown;
         };
         let numbers = recording.threads.iter();
         let mut seen: BTreeMap<i32, BTreeMap<i64, SyscallUsage>> = numbers
             .map(|(&tid, calls)| {
-                let usage = |(&number, seen): (&i64, &Seen)| (number, usage(seen, cost));
-                (tid, calls.iter().map(usage).collect())
+                let calls = calls.iter().map(|(&number, seen)| (number, usage(seen)));
+                (tid, calls.collect())
             })
             .collect();
         let tids = seen.keys().copied().chain(self.on_cpu());
@@ -80,23 +49,21 @@ impl Known {
         };
         breakdown.threads = tids.into_iter().map(thread).collect();
         breakdown.threads.sort_by_key(|thread| !thread.is_caller);
-        let caller = recording.threads.get(&self.caller);
-        self.account(&mut breakdown, caller, cost);
+        self.account(&mut breakdown, recording);
+        breakdown.resolution_us = Figure::Derived {
+            value: resolution_ns as f64 / 1e3,
+            from: "a cheap system call, observed − unobserved",
+        };
         breakdown
     }
 
     /// The fields of the calling thread.
-    fn account(
-        &self,
-        breakdown: &mut SyscallBreakdown,
-        caller: Option<&BTreeMap<i64, Seen>>,
-        cost: Cost,
-    ) {
+    fn account(&self, breakdown: &mut SyscallBreakdown, recording: &Recording) {
         let us = |category| {
             let usage = breakdown.caller().map(|caller| caller.of(category));
             Figure::Derived {
                 value: usage.unwrap_or_default().us,
-                from: CALIBRATED,
+                from: OBSERVED,
             }
         };
         let [mmap, futex, ioctl, read, write, other] = SyscallCategory::ALL.map(us);
@@ -106,23 +73,19 @@ impl Known {
         breakdown.read_us = read;
         breakdown.write_us = write;
         breakdown.other_us = other;
-        let mut all = Seen::default();
+        let caller = recording.threads.get(&self.caller);
+        let (mut calls_ns, mut tracer_ns) = (0, recording.outside_ns);
         for seen in caller.into_iter().flat_map(BTreeMap::values) {
-            all.calls += seen.calls;
-            all.ns += seen.ns;
+            calls_ns += seen.ns;
+            tracer_ns += seen.added;
         }
-        let calls = all.calls as f64;
         breakdown.compute_us = Figure::Derived {
-            value: (self.wall_ns - all.ns as f64 - cost.outside * calls).max(0.0) / 1e3,
-            from: "wall time − observed system calls − calibrated tracer time",
+            value: (self.wall_ns - (calls_ns + tracer_ns) as f64).max(0.0) / 1e3,
+            from: "wall time − system calls − what observing added",
         };
         breakdown.tracer_us = Figure::Derived {
-            value: cost.total() * calls / 1e3,
-            from: "calibrated cost of observing × system calls",
-        };
-        breakdown.resolution_us = Figure::Derived {
-            value: cost.inside / 1e3,
-            from: "a cheap system call, observed − unobserved",
+            value: tracer_ns as f64 / 1e3,
+            from: "time off the CPU at stops where the scheduler counts it, else calibrated",
         };
     }
 
@@ -202,17 +165,17 @@ impl Known {
     }
 }
 
-fn usage(seen: &Seen, cost: Cost) -> SyscallUsage {
+fn usage(seen: &Seen) -> SyscallUsage {
     SyscallUsage {
         calls: seen.calls,
         cut: seen.cut,
         below_resolution: seen.below,
-        us: cost.correct(seen) / 1e3,
+        us: seen.ns as f64 / 1e3,
     }
 }
 
 /// What is missing, in words.
-fn partial(recording: &Recording, uncalibrated: bool) -> Option<String> {
+fn partial(recording: &Recording) -> Option<String> {
     let mut missing = Vec::new();
     match recording.lost {
         0 => {}
@@ -232,7 +195,7 @@ fn partial(recording: &Recording, uncalibrated: bool) -> Option<String> {
             )
         ));
     }
-    if uncalibrated {
+    if recording.resolution_ns.is_none() {
         missing.push("the calibration was not seen".to_owned());
     }
     (!missing.is_empty()).then(|| missing.join("; "))
@@ -268,24 +231,22 @@ mod tests {
         figure.value().expect("known")
     }
 
-    /// By hand: a call of 200 ns took 9200 ns traced, of which 7200 between its events. So
-    /// observing adds 7 µs inside and 2 µs around. Ten reads seen as 300 µs were 230 µs; of 1000 µs,
-    /// 300 and 10 × 2 are not the program's computing.
+    /// By hand: ten reads took 230 µs, to which observing added 70, and 20 outside of them.
     #[test]
     fn tracer_time_is_in_nothing_but_its_own_figure() {
-        let cost = Cost::new(200.0, 9200.0, 7200.0);
-        assert_eq!((cost.inside, cost.outside), (7000.0, 2000.0));
         let reads = Seen {
             calls: 10,
-            cut: 0,
-            below: 0,
-            ns: 300_000,
+            ns: 230_000,
+            added: 70_000,
+            ..Seen::default()
         };
         let recording = Recording {
             threads: BTreeMap::from([(1, BTreeMap::from([(libc::SYS_read, reads)]))]),
+            resolution_ns: Some(7_000),
+            outside_ns: 20_000,
             ..Recording::default()
         };
-        let breakdown = known().with(&recording, Some(cost));
+        let breakdown = known().with(&recording);
         assert_eq!(value(&breakdown.read_us), 230.0);
         assert_eq!(value(&breakdown.futex_us), 0.0);
         assert_eq!(value(&breakdown.compute_us), 680.0);
@@ -312,10 +273,10 @@ mod tests {
             threads: calls.into(),
             blocked: BTreeMap::from([(2, libc::SYS_futex)]),
             names: BTreeMap::from([(3, "early".to_owned()), (5, "short".to_owned())]),
+            resolution_ns: Some(1),
             ..Recording::default()
         };
-        let cost = Cost::new(1.0, 1.0, 1.0);
-        let breakdown = known().with(&recording, Some(cost));
+        let breakdown = known().with(&recording);
         let threads = breakdown.threads.iter();
         let told: Vec<_> = threads
             .map(|thread| {
@@ -347,7 +308,7 @@ mod tests {
             unfollowed: 2,
             ..Recording::default()
         };
-        let partial = known().with(&lost, None).partial.unwrap();
+        let partial = known().with(&lost).partial.unwrap();
         assert!(partial.starts_with("7 events were lost"), "{partial}");
         assert!(partial.contains("2 threads or processes"), "{partial}");
         assert!(partial.contains("calibration"), "{partial}");

@@ -14,11 +14,13 @@ use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 
+use super::overhead::Moment;
 use super::recorder::{Event, Recorder, Recording, Seen};
+use super::threads::Schedule;
 use super::{sys, threads};
 
-/// What the helper is to do: `pid caller socket`, the last being the traced process' own number of
-/// its end of the socket.
+/// What the helper is to do: `pid caller socket plain`. The socket is the traced process' own number
+/// of its end of it, the last what a calibration call takes untraced.
 pub(super) const TASK: &str = "BRICK_TRACER_TASK";
 
 /// Runs in every program that this file is linked into, before `main`.
@@ -69,19 +71,28 @@ pub(super) struct Task {
     pub(super) pid: i32,
     pub(super) caller: i32,
     pub(super) socket: i32,
+    /// Nanoseconds.
+    pub(super) plain_ns: u64,
 }
 
 impl Task {
     pub(super) fn text(self) -> String {
-        format!("{} {} {}", self.pid, self.caller, self.socket)
+        let Task {
+            pid,
+            caller,
+            socket,
+            plain_ns,
+        } = self;
+        format!("{pid} {caller} {socket} {plain_ns}")
     }
 
     fn parse(text: &str) -> Option<Task> {
-        let mut numbers = text.split(' ').map(|number| number.parse().ok());
+        let mut words = text.split(' ');
         Some(Task {
-            pid: numbers.next()??,
-            caller: numbers.next()??,
-            socket: numbers.next()??,
+            pid: words.next()?.parse().ok()?,
+            caller: words.next()?.parse().ok()?,
+            socket: words.next()?.parse().ok()?,
+            plain_ns: words.next()?.parse().ok()?,
         })
     }
 }
@@ -140,10 +151,21 @@ fn ptrace(request: u32, tid: i32, address: usize, data: usize) -> io::Result<i64
 const SYSCALL_STOP: i32 = 0x80;
 
 /// A thread that is traced.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Tracee {
     /// It has not stopped since it was seized.
     fresh: bool,
+    /// What the scheduler counts of it; `None` where that cannot be read.
+    schedule: Option<Schedule>,
+}
+
+impl Tracee {
+    fn new(pid: i32, tid: i32) -> Tracee {
+        Tracee {
+            fresh: true,
+            schedule: Schedule::open(pid as u32, tid),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -161,7 +183,7 @@ impl Tracer {
     /// Seizes every thread; they are stopped, or about to be.
     fn seize(task: Task) -> io::Result<Tracer> {
         let mut tracees = BTreeMap::new();
-        let mut recorder = Recorder::new(task.caller, vec![task.socket]);
+        let mut recorder = Recorder::new(task.caller, vec![task.socket], task.plain_ns);
         loop {
             let before = tracees.len();
             for tid in threads::list(task.pid as u32) {
@@ -171,7 +193,7 @@ impl Tracer {
                 let options = request::OPTION_SYSGOOD | request::OPTION_CLONE;
                 match ptrace(request::SEIZE, tid, 0, options) {
                     Ok(_) => {
-                        tracees.insert(tid, Tracee { fresh: true });
+                        tracees.insert(tid, Tracee::new(task.pid, tid));
                         // The interruption makes some calls go on under another number.
                         if let Some(number) = threads::in_call(task.pid as u32, tid) {
                             recorder.was_in(tid, number);
@@ -181,7 +203,7 @@ impl Tracer {
                     // It has ended, or a thread that is traced already started it: then it is, too.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                     Err(_) if threads::tracer(tid) == Some(std::process::id()) => {
-                        tracees.insert(tid, Tracee { fresh: true });
+                        tracees.insert(tid, Tracee::new(task.pid, tid));
                     }
                     Err(error) => return Err(error),
                 }
@@ -236,7 +258,8 @@ impl Tracer {
     fn stopped(&mut self, tid: i32, status: i32, now: u64) -> bool {
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
         // A thread that was just born is traced from its first stop on.
-        self.tracees.insert(tid, Tracee { fresh: false });
+        let born = || Tracee::new(self.task.pid, tid);
+        self.tracees.entry(tid).or_insert_with(born).fresh = false;
         let (resume, signal) = match signal {
             s if s == libc::SIGTRAP | SYSCALL_STOP => {
                 if self.syscall_stop(tid, now) {
@@ -262,6 +285,9 @@ impl Tracer {
         if ptrace(request::GET_SYSCALL_INFO, tid, size_of_val(&info), pointer).is_err() {
             return false;
         }
+        // The kernel has answered, so the thread has left its processor: all that it ran is counted.
+        let schedule = self.tracees.get(&tid).and_then(|t| t.schedule.as_ref());
+        let ran = schedule.and_then(Schedule::ran);
         match info.op {
             SyscallInfo::ENTRY => {
                 let (number, argument) = (info.words[0], info.words[1] as u64);
@@ -278,15 +304,16 @@ impl Tracer {
                     self.recorder.name(tid, name);
                 }
                 // It goes on as of now: what looking took is not its time.
+                let at = sys::now_ns();
                 let event = Event::Enter { number, argument };
-                self.recorder.event(tid, sys::now_ns(), event);
+                self.recorder.event(tid, Moment { at, ran }, event);
             }
             SyscallInfo::EXIT => {
                 let event = Event::Exit {
                     number: None,
                     result: info.words[0],
                 };
-                self.recorder.event(tid, now, event);
+                self.recorder.event(tid, Moment { at: now, ran }, event);
                 if self.marks == 1 && self.start == u64::MAX && tid == self.task.caller {
                     self.start = sys::now_ns();
                     self.recorder.set_window(self.start, u64::MAX);
@@ -298,13 +325,15 @@ impl Tracer {
     }
 }
 
-/// What was seen, one line each: `floor NS`, `unfollowed THREADS`, `blocked TID NUMBER`,
-/// `name TID NAME`, `seen TID NUMBER CALLS CUT BELOW NS`, and `end`, without which it is not complete.
+/// What was seen, one line each: `resolution NS`, `outside NS`, `unfollowed THREADS`,
+/// `blocked TID NUMBER`, `name TID NAME`, `seen TID NUMBER CALLS CUT BELOW NS ADDED`, and `end`,
+/// without which it is not complete.
 fn text(recording: &Recording) -> String {
     let mut text = String::new();
-    if let Some(floor) = recording.floor_ns {
-        let _ = writeln!(text, "floor {floor}");
+    if let Some(ns) = recording.resolution_ns {
+        let _ = writeln!(text, "resolution {ns}");
     }
+    let _ = writeln!(text, "outside {}", recording.outside_ns);
     let _ = writeln!(text, "unfollowed {}", recording.unfollowed);
     for (tid, number) in &recording.blocked {
         let _ = writeln!(text, "blocked {tid} {number}");
@@ -320,8 +349,12 @@ fn text(recording: &Recording) -> String {
                 cut,
                 below,
                 ns,
+                added,
             } = seen;
-            let _ = writeln!(text, "seen {tid} {number} {calls} {cut} {below} {ns}");
+            let _ = writeln!(
+                text,
+                "seen {tid} {number} {calls} {cut} {below} {ns} {added}"
+            );
         }
     }
     text.push_str("end\n");
@@ -344,7 +377,8 @@ pub(super) fn parse(text: &str) -> Option<Recording> {
             .collect::<Option<_>>()?;
         let unsigned = |i: usize| u64::try_from(*values.get(i)?).ok();
         match key {
-            "floor" => recording.floor_ns = Some(unsigned(0)?),
+            "resolution" => recording.resolution_ns = Some(unsigned(0)?),
+            "outside" => recording.outside_ns = unsigned(0)?,
             "unfollowed" => recording.unfollowed = unsigned(0)?,
             "blocked" => {
                 let tid = i32::try_from(*values.first()?).ok()?;
@@ -357,6 +391,7 @@ pub(super) fn parse(text: &str) -> Option<Recording> {
                     cut: unsigned(3)?,
                     below: unsigned(4)?,
                     ns: unsigned(5)?,
+                    added: unsigned(6)?,
                 };
                 let calls = recording.threads.entry(tid).or_default();
                 calls.insert(values[1], seen);
@@ -379,13 +414,15 @@ mod tests {
             cut: 1,
             below: 2,
             ns: 12345,
+            added: 678,
         };
         let recording = Recording {
             threads: BTreeMap::from([(17, BTreeMap::from([(0, seen), (-1, Seen::default())]))]),
             blocked: BTreeMap::from([(17, 202)]),
             names: BTreeMap::from([(17, "a  b ".to_owned()), (18, String::new())]),
             unfollowed: 2,
-            floor_ns: Some(9000),
+            resolution_ns: Some(9000),
+            outside_ns: 17,
             ..Recording::default()
         };
         let sent = text(&recording);
@@ -396,14 +433,15 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_three_numbers() {
+    fn a_task_is_four_numbers() {
         let task = Task {
             pid: 1,
             caller: 2,
             socket: 3,
+            plain_ns: 4,
         };
         assert_eq!(Task::parse(&task.text()), Some(task));
-        assert_eq!(Task::parse("1 2"), None);
-        assert_eq!(Task::parse("1 2 x"), None);
+        assert_eq!(Task::parse("1 2 3"), None);
+        assert_eq!(Task::parse("1 2 3 x"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 mod account;
 mod helper;
+mod overhead;
 mod perf;
 mod ptrace;
 mod recorder;
@@ -14,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::account::{Cost, Known};
+use self::account::Known;
 use self::threads::Thread;
 use crate::figure::Figure;
 use crate::tracer::breakdown::{BackendProblem, SyscallBreakdown, TraceBackend};
@@ -46,8 +47,8 @@ pub(super) struct Observation {
     session: Session,
     passed_over: Vec<BackendProblem>,
     /// Nanoseconds of a calibration call, untraced and traced.
-    plain_ns: f64,
-    traced_ns: f64,
+    plain_ns: u64,
+    traced_ns: u64,
     /// The threads that there were when it began.
     before: BTreeMap<i32, Thread>,
     cpu_ns: u64,
@@ -66,10 +67,11 @@ impl Session {
     fn start(
         backend: TraceBackend,
         pages: Option<NonZeroUsize>,
+        plain_ns: u64,
     ) -> Result<Session, BackendProblem> {
         match backend {
-            TraceBackend::Perf => perf::Session::start(pages).map(Session::Perf),
-            TraceBackend::Ptrace => ptrace::Session::start().map(Session::Ptrace),
+            TraceBackend::Perf => perf::Session::start(pages, plain_ns).map(Session::Perf),
+            TraceBackend::Ptrace => ptrace::Session::start(plain_ns).map(Session::Ptrace),
             TraceBackend::Cpu => Ok(Session::Cpu),
         }
     }
@@ -140,7 +142,7 @@ impl Observer {
                 TraceBackend::Perf => self.keep(),
                 _ => Ok(()),
             };
-            match kept.and_then(|()| Session::start(backend, self.ring_pages)) {
+            match kept.and_then(|()| Session::start(backend, self.ring_pages, plain_ns)) {
                 Ok(started) => {
                     session = Some(started);
                     break;
@@ -175,16 +177,16 @@ impl Observer {
 }
 
 /// Nanoseconds of a system call that does next to nothing.
-fn calibrate() -> f64 {
-    let mut batches = [0.0; BATCHES];
+fn calibrate() -> u64 {
+    let mut batches = [0; BATCHES];
     for ns in &mut batches {
         let start = sys::now_ns();
         for _ in 0..CALIBRATION {
             sys::getppid();
         }
-        *ns = sys::now_ns().saturating_sub(start) as f64 / f64::from(CALIBRATION);
+        *ns = sys::now_ns().saturating_sub(start) / u64::from(CALIBRATION);
     }
-    batches.sort_unstable_by(f64::total_cmp);
+    batches.sort_unstable();
     batches[BATCHES / 2]
 }
 
@@ -194,7 +196,7 @@ impl Observation {
         match self.session {
             Session::Cpu => Figure::unavailable("no system call is observed"),
             _ => Figure::Derived {
-                value: self.traced_ns - self.plain_ns,
+                value: self.traced_ns as f64 - self.plain_ns as f64,
                 from: "a cheap system call, observed − unobserved",
             },
         }
@@ -223,11 +225,7 @@ impl Observation {
             passed_over: self.passed_over,
         };
         match recording {
-            Ok(recording) => {
-                let floor = recording.floor_ns.map(|floor| floor as f64);
-                let cost = floor.map(|floor| Cost::new(self.plain_ns, self.traced_ns, floor));
-                known.with(&recording, cost)
-            }
+            Ok(recording) => known.with(&recording),
             Err(why) => {
                 let partial = (backend == TraceBackend::Ptrace).then(|| why.to_owned());
                 known.without(why, partial)

@@ -28,8 +28,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts a helper and waits until it has seized every thread.
-    pub(super) fn start() -> Result<Session, BackendProblem> {
+    /// Starts a helper and waits until it has seized every thread. A calibration call takes `plain_ns`
+    /// when nobody observes.
+    pub(super) fn start(plain_ns: u64) -> Result<Session, BackendProblem> {
         let pid = std::process::id();
         if let Some(tracer) = threads::tracer(sys::gettid()) {
             return Err(traced_by(tracer));
@@ -41,6 +42,7 @@ impl Session {
             pid: pid as i32,
             caller: sys::gettid(),
             socket: ours.as_raw_fd(),
+            plain_ns,
         };
         // The constructor of the program that is started: it must be linked in.
         std::hint::black_box(&helper::ENTRY);

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls of one number on one thread, as they were seen.
+use super::overhead::{Moment, Overhead};
+
+/// Calls of one number on one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Began while the window was open.
     pub(super) calls: u64,
     /// Under way when the window opened or closed.
     pub(super) cut: u64,
-    /// Shorter than twice what observing one takes.
+    /// More than half of it was what observing added.
     pub(super) below: u64,
-    /// Nanoseconds within the window.
+    /// Nanoseconds within the window, without what observing added.
     pub(super) ns: u64,
+    /// Nanoseconds that observing added.
+    pub(super) added: u64,
 }
 
 /// What was seen in all.
@@ -24,8 +28,10 @@ pub(super) struct Recording {
     pub(super) blocked: BTreeMap<i32, i64>,
     /// What threads called themselves, as far as that was seen.
     pub(super) names: BTreeMap<i32, String>,
-    /// Nanoseconds of a calibration call as seen: the median.
-    pub(super) floor_ns: Option<u64>,
+    /// Nanoseconds that observing added to a call of the calibration; `None` if none was seen.
+    pub(super) resolution_ns: Option<u64>,
+    /// Nanoseconds that observing added to the caller's time outside of calls.
+    pub(super) outside_ns: u64,
     /// Threads or processes that were started inside the window and not followed.
     pub(super) unfollowed: u64,
     /// Why threads were not followed; `None` if they were.
@@ -49,8 +55,16 @@ enum Open {
     Own,
     Call {
         number: i64,
-        since: u64,
+        since: Moment,
     },
+}
+
+/// The caller's time between two calls, within the window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gaps {
+    count: u64,
+    /// Nanoseconds that observing added.
+    added: u64,
 }
 
 #[derive(Debug, Default)]
@@ -72,9 +86,15 @@ pub(super) struct Recorder {
     caller: i32,
     /// The tracer's own files: calls on them are no part of the program.
     own_fds: Vec<i32>,
+    /// Nanoseconds of a calibration call when nobody observes.
+    plain_ns: u64,
     threads: BTreeMap<i32, Thread>,
-    calibration: Vec<u64>,
-    floor_ns: Option<u64>,
+    /// What observing adds to a call, and between two.
+    inside: Overhead,
+    outside: Overhead,
+    /// The caller is outside of calls since then, after a call of this number.
+    between: Option<(Moment, i64)>,
+    gaps: Gaps,
     /// Threads and processes that were started inside the window.
     started: BTreeSet<i32>,
     /// The calls that threads were seen to be in before the window opened.
@@ -85,13 +105,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(caller: i32, own_fds: Vec<i32>) -> Recorder {
+    pub(super) fn new(caller: i32, own_fds: Vec<i32>, plain_ns: u64) -> Recorder {
         Recorder {
             caller,
             own_fds,
+            plain_ns,
             threads: BTreeMap::new(),
-            calibration: Vec::new(),
-            floor_ns: None,
+            inside: Overhead::default(),
+            outside: Overhead::default(),
+            between: None,
+            gaps: Gaps::default(),
             started: BTreeSet::new(),
             was_in: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -129,11 +152,17 @@ impl Recorder {
             && self.own_fds.iter().any(|&fd| fd as u64 == argument)
     }
 
-    /// Takes an event of a thread at the time `at`.
-    pub(super) fn event(&mut self, tid: i32, at: u64, event: Event) {
+    /// Takes an event of a thread at `moment`.
+    pub(super) fn event(&mut self, tid: i32, moment: Moment, event: Event) {
         match event {
             Event::Enter { number, argument } => {
                 let own = self.is_own(tid, number, argument);
+                if tid == self.caller
+                    && let Some((since, last)) = self.between.take()
+                    && !own
+                {
+                    self.gap(since, moment, last, number);
+                }
                 let before = self.was_in.get(&tid).copied();
                 let thread = self.threads.entry(tid).or_default();
                 thread.met = true;
@@ -147,7 +176,10 @@ impl Recorder {
                     true => Some(Open::Own),
                     // It never comes back: there is no time to it, and strace counts none either.
                     false if number == libc::SYS_exit => None,
-                    false => Some(Open::Call { number, since: at }),
+                    false => Some(Open::Call {
+                        number,
+                        since: moment,
+                    }),
                 };
             }
             Event::Exit { number, result } => {
@@ -156,7 +188,10 @@ impl Recorder {
                 match thread.open.take() {
                     Some(Open::Own) => {}
                     Some(Open::Call { number, since }) => {
-                        self.call(tid, number, since, at, result);
+                        self.call(tid, number, since, moment, result);
+                        if tid == self.caller {
+                            self.between = Some((moment, number));
+                        }
                     }
                     // It was in there before anybody looked, unless this is how it was born.
                     None if first => {
@@ -164,7 +199,7 @@ impl Recorder {
                             && tid != self.caller
                             && !(starts(number) && result == 0)
                         {
-                            self.call(tid, number, 0, at, 0);
+                            self.call(tid, number, LONG_AGO, moment, 0);
                         }
                     }
                     None => {}
@@ -173,32 +208,49 @@ impl Recorder {
         }
     }
 
+    /// The caller's time from the end of a call to the beginning of the next, which have these numbers.
+    fn gap(&mut self, since: Moment, until: Moment, last: i64, next: i64) {
+        if until.at < self.start {
+            if [last, next] == [libc::SYS_getppid; 2] {
+                self.outside.calibrate(since, until, 0);
+            }
+        } else if since.at >= self.start && until.at <= self.end {
+            self.gaps.count += 1;
+            self.gaps.added += self.outside.of(since, until);
+        }
+    }
+
     /// A call from `since` to `until`.
-    fn call(&mut self, tid: i32, number: i64, since: u64, until: u64, result: i64) {
-        if until < self.start {
+    fn call(&mut self, tid: i32, number: i64, since: Moment, until: Moment, result: i64) {
+        if until.at < self.start {
             if tid == self.caller && number == libc::SYS_getppid {
-                self.calibration.push(until.saturating_sub(since));
+                self.inside.calibrate(since, until, self.plain_ns);
             }
             return;
         }
-        if since >= self.end {
+        if since.at >= self.end {
             return;
         }
-        let within = since >= self.start && until <= self.end;
-        if self.floor_ns.is_none() {
-            self.floor_ns = median(&mut self.calibration);
-        }
+        let within = since.at >= self.start && until.at <= self.end;
         if within && starts(number) && result > 0 {
             self.started.extend(i32::try_from(result));
         }
-        let ns = until.min(self.end).saturating_sub(since.max(self.start));
-        let short = self.floor_ns.is_some_and(|floor| ns < 2 * floor);
+        let ns = until
+            .at
+            .min(self.end)
+            .saturating_sub(since.at.max(self.start));
+        // One that is cut waits, and at one end of it nobody has stopped it yet.
+        let added = match within {
+            true => self.inside.of(since, until),
+            false => 0,
+        };
         let thread = self.threads.entry(tid).or_default();
         let seen = thread.seen.entry(number).or_default();
-        seen.calls += u64::from(since >= self.start);
+        seen.calls += u64::from(since.at >= self.start);
         seen.cut += u64::from(!within);
-        seen.below += u64::from(within && short);
-        seen.ns += ns;
+        seen.below += u64::from(ns < 2 * added);
+        seen.ns += ns - added;
+        seen.added += added;
     }
 
     /// Everything up to the window's end. `followed` are the threads that were being followed then:
@@ -207,10 +259,15 @@ impl Recorder {
         for (&tid, &number) in &self.was_in {
             let thread = self.threads.entry(tid).or_default();
             if !thread.met {
-                thread.open = Some(Open::Call { number, since: 0 });
+                let since = LONG_AGO;
+                thread.open = Some(Open::Call { number, since });
             }
         }
-        let end = self.end;
+        // Not over yet: past the end, by as little as may be.
+        let end = Moment {
+            at: self.end.saturating_add(1),
+            ran: None,
+        };
         let open: Vec<(i32, Open)> = self
             .threads
             .iter_mut()
@@ -219,28 +276,43 @@ impl Recorder {
         let mut blocked = BTreeMap::new();
         for (tid, open) in open {
             if let Open::Call { number, since } = open {
-                if since < self.start {
+                if since.at < self.start {
                     blocked.insert(tid, number);
                 }
-                // Not over yet: past the end, by as little as may be.
-                self.call(tid, number, since, end.saturating_add(1), 0);
+                self.call(tid, number, since, end, 0);
             }
         }
         let missed = |tid: &&i32| !self.threads.contains_key(*tid) && !followed.contains(*tid);
         let unfollowed = self.started.iter().filter(missed).count() as u64;
+        let outside_ns = self.outside_ns();
         let threads = self.threads.into_iter().map(|(tid, t)| (tid, t.seen));
-        let floor_ns = self.floor_ns.or_else(|| median(&mut self.calibration));
         Recording {
             threads: threads.filter(|(_, seen)| !seen.is_empty()).collect(),
             blocked,
             names: self.names,
-            floor_ns,
+            resolution_ns: self.inside.calibrated(),
+            outside_ns,
             unfollowed,
             not_followed: None,
             lost: 0,
         }
     }
+
+    /// Nanoseconds that observing added to the caller's time outside of calls. Before the first call
+    /// and after the last lies half of what lies in a gap each, and the same where a gap was not seen.
+    fn outside_ns(&mut self) -> u64 {
+        let caller = self.threads.get(&self.caller);
+        let calls: u64 = caller.map_or(0, |thread| thread.seen.values().map(|s| s.calls).sum());
+        let each = match self.gaps.count {
+            0 => self.outside.calibrated().unwrap_or(0),
+            count => self.gaps.added / count,
+        };
+        self.gaps.added + each * calls.saturating_sub(self.gaps.count)
+    }
 }
+
+/// When a call began that nobody saw beginning.
+const LONG_AGO: Moment = Moment { at: 0, ran: None };
 
 /// A call that makes a thread or a process, and returns in both.
 fn starts(number: i64) -> bool {
@@ -251,14 +323,10 @@ fn starts(number: i64) -> bool {
     [libc::SYS_clone, libc::SYS_clone3].contains(&number)
 }
 
-fn median(samples: &mut [u64]) -> Option<u64> {
-    samples.sort_unstable();
-    samples.get(samples.len() / 2).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tracer::observer::overhead::Ran;
 
     const READ: i64 = libc::SYS_read;
     const FUTEX: i64 = libc::SYS_futex;
@@ -276,14 +344,19 @@ mod tests {
         }
     }
 
-    /// By hand: the caller is 1, the window is 1000 to 2000, calibration calls take 10.
+    fn at(at: u64) -> Moment {
+        Moment { at, ran: None }
+    }
+
+    /// By hand: the caller is 1, the window is 1000 to 2000. A calibration call is seen as 12, of which
+    /// 10 are added; between two lie 5.
     fn recorder() -> Recorder {
-        let mut r = Recorder::new(1, vec![7]);
-        for at in [100, 200, 300] {
-            r.event(1, at, enter(libc::SYS_getppid));
-            r.event(1, at + 10, exit(libc::SYS_getppid));
+        let mut r = Recorder::new(1, vec![7], 2);
+        for since in [100, 117, 134] {
+            r.event(1, at(since), enter(libc::SYS_getppid));
+            r.event(1, at(since + 12), exit(libc::SYS_getppid));
         }
-        r.event(2, 500, enter(FUTEX));
+        r.event(2, at(500), enter(FUTEX));
         r.set_window(1000, u64::MAX);
         r
     }
@@ -291,33 +364,64 @@ mod tests {
     #[test]
     fn calls_inside_across_and_outside_the_window() {
         let mut r = recorder();
-        r.event(1, 1100, enter(READ));
-        r.event(1, 1150, exit(READ));
-        r.event(1, 1200, enter(READ));
-        r.event(1, 1219, exit(READ));
-        r.event(2, 1300, exit(FUTEX));
-        r.event(3, 1400, exit(READ));
-        r.event(2, 1900, enter(FUTEX));
+        r.event(1, at(1100), enter(READ));
+        r.event(1, at(1150), exit(READ));
+        r.event(1, at(1200), enter(READ));
+        r.event(1, at(1219), exit(READ));
+        r.event(2, at(1300), exit(FUTEX));
+        r.event(3, at(1400), exit(READ));
+        r.event(2, at(1900), enter(FUTEX));
         r.set_window(1000, 2000);
-        r.event(1, 2100, enter(READ));
-        r.event(1, 2150, exit(READ));
+        r.event(1, at(2100), enter(READ));
+        r.event(1, at(2150), exit(READ));
         let got = r.finish(&[]);
-        let seen = |calls, cut, below, ns| Seen {
+        let seen = |calls, cut, below, ns, added| Seen {
             calls,
             cut,
             below,
             ns,
+            added,
         };
-        assert_eq!(got.threads[&1], BTreeMap::from([(READ, seen(2, 0, 1, 69))]));
-        assert_eq!(
-            got.threads[&2],
-            BTreeMap::from([(FUTEX, seen(1, 2, 0, 300 + 100))])
-        );
-        assert_eq!(
-            got.threads[&3],
-            BTreeMap::from([(READ, seen(0, 1, 0, 400))])
-        );
-        assert_eq!(got.floor_ns, Some(10));
+        let of = |number, seen| BTreeMap::from([(number, seen)]);
+        assert_eq!(got.threads[&1], of(READ, seen(2, 0, 1, 40 + 9, 20)));
+        assert_eq!(got.threads[&2], of(FUTEX, seen(1, 2, 0, 300 + 100, 0)));
+        assert_eq!(got.threads[&3], of(READ, seen(0, 1, 0, 400, 0)));
+        assert_eq!(got.resolution_ns, Some(10));
+        // Between its two calls, and half as much before the first and after the last.
+        assert_eq!(got.outside_ns, 5 + 5);
+    }
+
+    /// By hand: a call that ran once and was stopped for longer than the calibration's were, a gap of
+    /// the same kind, and a call that slept, which is as the last ones were.
+    #[test]
+    fn what_was_measured_goes_before_what_was_calibrated() {
+        let ran = |at, ns, times| Moment {
+            at,
+            ran: Some(Ran { ns, times }),
+        };
+        let mut r = Recorder::new(1, vec![7], 2);
+        for n in 0..3 {
+            let (at, ns, times) = (100 + 17 * n, 8 * n, 2 * n);
+            r.event(1, ran(at, ns, times), enter(libc::SYS_getppid));
+            r.event(1, ran(at + 12, ns + 5, times + 1), exit(libc::SYS_getppid));
+        }
+        r.set_window(1000, 2000);
+        r.event(1, ran(1100, 100, 20), enter(READ));
+        r.event(1, ran(1200, 150, 21), exit(READ));
+        r.event(1, ran(1300, 170, 22), enter(FUTEX));
+        r.event(1, ran(1900, 180, 24), exit(FUTEX));
+        let got = r.finish(&[]);
+        let seen = |ns, added, below| Seen {
+            calls: 1,
+            below,
+            ns,
+            added,
+            ..Seen::default()
+        };
+        // 50 off the processor, and 3 of the 50 on it.
+        assert_eq!(got.threads[&1][&READ], seen(47, 53, 1));
+        assert_eq!(got.threads[&1][&FUTEX], seen(590, 10, 0));
+        assert_eq!(got.outside_ns, 2 * (80 + 3));
     }
 
     #[test]
@@ -327,13 +431,13 @@ mod tests {
             number,
             argument: 7,
         };
-        r.event(1, 1100, own(libc::SYS_ioctl));
-        r.event(1, 1200, exit(libc::SYS_ioctl));
+        r.event(1, at(1100), own(libc::SYS_ioctl));
+        r.event(1, at(1200), exit(libc::SYS_ioctl));
         // The same number of file on another thread, or for another purpose, is the program's.
-        r.event(2, 1250, own(libc::SYS_ioctl));
-        r.event(2, 1260, exit(libc::SYS_ioctl));
-        r.event(1, 1300, own(libc::SYS_mmap));
-        r.event(1, 1400, exit(libc::SYS_mmap));
+        r.event(2, at(1250), own(libc::SYS_ioctl));
+        r.event(2, at(1260), exit(libc::SYS_ioctl));
+        r.event(1, at(1300), own(libc::SYS_mmap));
+        r.event(1, at(1400), exit(libc::SYS_mmap));
         r.set_window(1000, 2000);
         let got = r.finish(&[]);
         assert_eq!(
@@ -344,12 +448,12 @@ mod tests {
     }
 
     fn started(r: &mut Recorder, tid: i64) {
-        r.event(1, 1100, enter(libc::SYS_clone3));
+        r.event(1, at(1100), enter(libc::SYS_clone3));
         let child = Event::Exit {
             number: Some(libc::SYS_clone3),
             result: tid,
         };
-        r.event(1, 1200, child);
+        r.event(1, at(1200), child);
     }
 
     #[test]
@@ -370,15 +474,16 @@ mod tests {
     fn a_followed_thread_from_birth_to_exit() {
         let mut r = recorder();
         started(&mut r, 4711);
-        r.event(4711, 1210, exit(libc::SYS_clone3));
-        r.event(4711, 1220, enter(READ));
-        r.event(4711, 1260, exit(READ));
-        r.event(4711, 1300, enter(libc::SYS_exit));
+        r.event(4711, at(1210), exit(libc::SYS_clone3));
+        r.event(4711, at(1220), enter(READ));
+        r.event(4711, at(1260), exit(READ));
+        r.event(4711, at(1300), enter(libc::SYS_exit));
         r.set_window(1000, 2000);
         let got = r.finish(&[]);
         let read = Seen {
             calls: 1,
-            ns: 40,
+            ns: 30,
+            added: 10,
             ..Seen::default()
         };
         assert_eq!(got.threads[&4711], BTreeMap::from([(READ, read)]));
@@ -392,7 +497,7 @@ mod tests {
         for tid in [2, 3, 4] {
             r.was_in(tid, FUTEX);
         }
-        r.event(4, 1500, exit(FUTEX));
+        r.event(4, at(1500), exit(FUTEX));
         r.set_window(1000, 2000);
         let got = r.finish(&[]);
         assert_eq!(got.blocked, BTreeMap::from([(2, FUTEX), (3, FUTEX)]));
@@ -412,10 +517,10 @@ mod tests {
         let restart = libc::SYS_restart_syscall;
         let mut r = recorder();
         r.was_in(3, libc::SYS_nanosleep);
-        r.event(3, 900, enter(restart));
-        r.event(3, 1300, exit(restart));
-        r.event(2, 1100, exit(FUTEX));
-        r.event(2, 1200, enter(restart));
+        r.event(3, at(900), enter(restart));
+        r.event(3, at(1300), exit(restart));
+        r.event(2, at(1100), exit(FUTEX));
+        r.event(2, at(1200), enter(restart));
         r.set_window(1000, 2000);
         let got = r.finish(&[]);
         assert_eq!(
@@ -423,6 +528,7 @@ mod tests {
             [&libc::SYS_nanosleep]
         );
         assert_eq!(got.threads[&2].keys().collect::<Vec<_>>(), [&FUTEX]);
+        // One came out, the other did not; both were under way at an end of the window.
         assert_eq!(got.threads[&2][&FUTEX].ns, 100 + 800);
     }
 }

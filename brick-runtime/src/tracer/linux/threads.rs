@@ -1,8 +1,10 @@
 //! The threads of a process, read from `/proc` and their CPU clocks.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 
+use super::overhead::Ran;
 use super::sys;
 
 /// The threads of a process.
@@ -60,7 +62,9 @@ fn parse_call(text: &str) -> Option<i64> {
 /// Nanoseconds that the calling thread was ready and had no CPU; `None` where the kernel does not
 /// count that.
 pub(super) fn own_queue_ns() -> Option<u64> {
-    parse_queue(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+    // The running time in it is as of the last tick, so the CPU clocks are read instead.
+    let [_, queue, _] = parse_schedule(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)?;
+    Some(queue)
 }
 
 /// The name of a thread of a process; `None` if it has ended.
@@ -78,18 +82,35 @@ pub(super) fn tracer(tid: i32) -> Option<u32> {
     line.trim().parse().ok().filter(|&pid| pid != 0)
 }
 
-/// Of `cpu queue timeslices`, in nanoseconds (Documentation/scheduler/sched-stats.rst). The first
-/// is as of the last tick, so the CPU clocks are read instead.
-fn parse_queue(text: &str) -> Option<u64> {
-    let mut fields = text
-        .split_ascii_whitespace()
-        .map(|field| field.parse().ok());
-    let [_, Some(queue), Some(timeslices)] = [fields.next()?, fields.next()?, fields.next()?]
-    else {
-        return None;
-    };
+/// What the scheduler counts of a thread, kept open to be read often.
+#[derive(Debug)]
+pub(super) struct Schedule(File);
+
+impl Schedule {
+    /// Of a thread of the process `pid`; `None` where this kernel has none, or the thread ended.
+    pub(super) fn open(pid: u32, tid: i32) -> Option<Schedule> {
+        let file = File::open(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+        Some(Schedule(file))
+    }
+
+    /// What it has run. Exact if it runs on no processor now, else as of the last tick.
+    pub(super) fn ran(&self) -> Option<Ran> {
+        // Three numbers of at most twenty digits.
+        let mut text = [0; 64];
+        let n = self.0.read_at(&mut text, 0).ok()?;
+        let [ns, _, times] = parse_schedule(std::str::from_utf8(&text[..n]).ok()?)?;
+        Some(Ran { ns, times })
+    }
+}
+
+/// `running waiting timeslices`, the first two in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst); `None` where the kernel does not count.
+fn parse_schedule(text: &str) -> Option<[u64; 3]> {
+    let mut fields = text.split_ascii_whitespace();
+    let mut field = || fields.next()?.parse().ok();
+    let schedule = [field()?, field()?, field()?];
     // Without CONFIG_SCHED_INFO all is 0, and a thread that runs has had a timeslice.
-    (timeslices > 0).then_some(queue)
+    (schedule[2] > 0).then_some(schedule)
 }
 
 #[cfg(test)]
@@ -108,10 +129,10 @@ mod tests {
 
     #[test]
     fn schedstat_or_nothing() {
-        assert_eq!(parse_queue("1234 56 7\n"), Some(56));
-        assert_eq!(parse_queue("0 57035 1\n"), Some(57035));
-        assert_eq!(parse_queue("0 0 0\n"), None);
-        assert_eq!(parse_queue("1234\n"), None);
-        assert_eq!(parse_queue(""), None);
+        assert_eq!(parse_schedule("1234 56 7\n"), Some([1234, 56, 7]));
+        assert_eq!(parse_schedule("0 57035 1\n"), Some([0, 57035, 1]));
+        assert_eq!(parse_schedule("0 0 0\n"), None);
+        assert_eq!(parse_schedule("1234\n"), None);
+        assert_eq!(parse_schedule(""), None);
     }
 }

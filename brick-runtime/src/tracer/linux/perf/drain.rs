@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use crate::tracer::observer::overhead::Moment;
 use crate::tracer::observer::recorder::{Event, Recorder};
 use crate::tracer::observer::ring::{Record, Ring, Tracepoints};
 use crate::tracer::observer::sys;
@@ -167,7 +168,7 @@ impl Drain {
         let (start, end) = (window.start.load(Relaxed), window.end.load(Relaxed));
         self.recorder.set_window(start, end);
         let recorder = &mut self.recorder;
-        let record = |(at, tid, event)| recorder.event(tid, at, event);
+        let record = |(at, tid, event)| recorder.event(tid, Moment { at, ran: None }, event);
         match now {
             Some(now) => self.held.take(now).for_each(record),
             None => self.held.take_all().for_each(record),

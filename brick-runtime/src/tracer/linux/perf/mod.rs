@@ -64,8 +64,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Watches every thread that this process has, with rings of `pages` or as many as allowed.
-    pub(super) fn start(pages: Option<NonZeroUsize>) -> Result<Session, BackendProblem> {
+    /// Watches every thread that this process has, with rings of `pages` or as many as allowed. A
+    /// calibration call takes `plain_ns` when nobody observes.
+    pub(super) fn start(
+        pages: Option<NonZeroUsize>,
+        plain_ns: u64,
+    ) -> Result<Session, BackendProblem> {
         let ids = tracepoints()?;
         let stop = Arc::new(sys::eventfd().map_err(|error| refused(&error))?);
         let idle = Idle::spawn().map_err(|error| refused(&error))?;
@@ -76,7 +80,7 @@ impl Session {
             pages,
         };
         match plan.watch() {
-            Ok(watched) => Session::drained(plan, watched, stop, idle),
+            Ok(watched) => Session::drained(plan, watched, stop, idle, plain_ns),
             Err(error) => {
                 idle.dismiss();
                 Err(refused(&error))
@@ -89,6 +93,7 @@ impl Session {
         watched: Watched,
         stop: Arc<OwnedFd>,
         idle: Idle,
+        plain_ns: u64,
     ) -> Result<Session, BackendProblem> {
         let window = Arc::new(Window {
             start: AtomicU64::new(u64::MAX),
@@ -108,7 +113,7 @@ impl Session {
             rings,
             fds: owners.collect(),
             tracepoints: plan.ids,
-            recorder: Recorder::new(plan.caller, own),
+            recorder: Recorder::new(plan.caller, own, plain_ns),
             window: Arc::clone(&window),
             stop: Arc::clone(&stop),
             losses: Losses::default(),
