@@ -392,7 +392,7 @@ mod tests {
     }
 
     /// By hand: a call that ran once and was stopped for longer than the calibration's were, a gap of
-    /// the same kind, and a call that slept, which is as the last ones were.
+    /// the same kind, and a call that slept, to which is added what was added to one of them at least.
     #[test]
     fn what_was_measured_goes_before_what_was_calibrated() {
         let ran = |at, ns, times| Moment {
