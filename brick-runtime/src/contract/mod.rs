@@ -40,4 +40,4 @@ pub use self::violation::{Fault, Violation};
 
 pub(crate) use self::checker::Found;
 #[cfg(feature = "visualization")]
-pub(crate) use self::policy::{apply, count, every};
+pub(crate) use self::policy::{all_checked, apply, count, every};

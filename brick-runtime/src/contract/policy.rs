@@ -78,6 +78,8 @@ pub fn policy() -> Policy {
 /// is every call, 0 none (`requires` is then off as well; it is cheap, and never sampled).
 pub fn set_sampling(every: u32) {
     SAMPLING.store(every, Relaxed);
+    #[cfg(feature = "visualization")]
+    crate::slab::set_gates();
 }
 
 /// One call in how many is checked.
@@ -91,7 +93,10 @@ pub fn sampling() -> u32 {
 /// Does nothing in a build without `visualization`, which checks nothing.
 pub fn set_sampling_of(id: impl BrickId, every: Option<u32>) {
     #[cfg(feature = "visualization")]
-    crate::slab::sites::set_sampling(id.info(), every);
+    {
+        crate::slab::sites::set_sampling(id.info(), every);
+        crate::slab::set_gates();
+    }
     #[cfg(not(feature = "visualization"))]
     let _ = (id, every);
 }
@@ -101,6 +106,12 @@ pub fn set_sampling_of(id: impl BrickId, every: Option<u32>) {
 #[inline]
 pub(crate) fn every(index: u16) -> u32 {
     crate::slab::sites::sampling(index).unwrap_or_else(sampling)
+}
+
+/// Whether every call of every brick is checked.
+#[cfg(feature = "visualization")]
+pub(crate) fn all_checked() -> bool {
+    sampling() == 1 && crate::slab::sites::all_checked()
 }
 
 /// The violations so far.

@@ -127,13 +127,14 @@ impl Level {
         (ticks, children)
     }
 
-    /// Closes the level at the tick `now` as a call, with what the call declared.
+    /// Closes the level at the tick `now` as a call, with what the call declared: the tick at which
+    /// what comes next begins.
     #[inline(always)]
-    pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &impl Declares) {
+    pub(super) fn close_call(&self, slab: &Slab, now: u64, work: &impl Declares) -> u64 {
         let (ticks, children) = self.close(slab, now);
         let passed = now.saturating_sub(self.start);
         work.append(slab, self.index(), self.opened(), passed);
-        slab.append_call(ticks, self.opened(), children, now);
+        slab.append_call(ticks, self.opened(), children, now)
     }
 
     /// Closes a level that was opened on the slow path, as a call.

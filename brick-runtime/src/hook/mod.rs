@@ -128,9 +128,9 @@ impl<W: Declares> Guard<W> {
     /// Reads the clock and records the call; its results may then be checked.
     #[inline(always)]
     pub fn exit(self) -> Post {
-        let (site, index, declared) = (self.site, self.level.index(), self.declared);
-        self.close();
-        Post::new(site, index, declared.scope())
+        let (site, level, declared) = (self.site, self.level, self.declared);
+        let end = self.close();
+        Post::new(site, level.index(), level.fast.zip(end), declared.scope())
     }
 
     /// Reads the clock and records the call, whose results nothing looks at.
@@ -141,14 +141,16 @@ impl<W: Declares> Guard<W> {
         drop(declared.scope());
     }
 
+    /// On the fast path, the tick at which what comes next begins.
     #[inline(always)]
-    fn close(self) {
+    fn close(self) -> Option<u64> {
         let (level, declared) = (self.level, self.declared);
         std::mem::forget(self);
         if let Some(slab) = level.fast {
-            level.close_call(slab, clock::ticks(), &declared);
+            Some(level.close_call(slab, clock::ticks(), &declared))
         } else {
             declared.close_slow(level);
+            None
         }
     }
 

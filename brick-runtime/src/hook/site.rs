@@ -80,7 +80,7 @@ impl Site {
     #[inline(always)]
     pub(super) fn find_fast(&'static self) -> Option<(&'static Slab, u16, u16)> {
         let slab = slab::current();
-        if slab.open.load(Relaxed) == 0 {
+        if !slab.is_open() {
             return None;
         }
         let index = self.index.load(Relaxed);

@@ -31,6 +31,7 @@ use self::log::{Entry, Log};
 use self::meta::Kind;
 pub(crate) use self::pool::{claimed, count_dropped, current, owned, owned_or_claim, set_gates};
 use crate::clock;
+use crate::contract;
 use crate::hook::mode;
 use crate::registry::{BrickInfo, Budget};
 use crate::timeline::live;
@@ -55,8 +56,10 @@ const SLACK: u64 = 16;
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Slab {
-    /// Whether calls may take the fast path. Written by whoever changes the mode.
-    pub(crate) open: AtomicU8,
+    /// Whether calls may take the fast path.
+    open: AtomicU8,
+    /// Whether every call of every brick is checked.
+    all_checked: AtomicU8,
     /// Ticks of the calls that ended since the innermost open one began.
     pub(crate) children: Cell64,
     /// The code of the layer that the thread is in.
@@ -75,6 +78,23 @@ pub struct Slab {
     next_free: AtomicPtr<Slab>,
 }
 
+/// What the fast paths of a slab depend on. Written by whoever changes it.
+#[derive(Clone, Copy, Debug)]
+struct Gates {
+    open: bool,
+    all_checked: bool,
+}
+
+impl Gates {
+    /// As mode and sampling now say.
+    fn get() -> Gates {
+        Gates {
+            open: mode::get() == 0,
+            all_checked: contract::all_checked(),
+        }
+    }
+}
+
 #[cfg(not(miri))]
 const _: () = {
     assert!(offset_of!(Slab, states) % 4096 == 0x100);
@@ -84,6 +104,11 @@ const _: () = {
 };
 
 impl Slab {
+    fn set_gates(&self, Gates { open, all_checked }: Gates) {
+        self.open.store(open.into(), Relaxed);
+        self.all_checked.store(all_checked.into(), Relaxed);
+    }
+
     /// A brick's state when a call begins or ends.
     #[inline(always)]
     pub(crate) fn state(&self, index: u16) -> &AtomicU16 {
@@ -96,19 +121,27 @@ impl Slab {
         self.open.load(Relaxed) != 0
     }
 
-    /// Appends a call that ended at the tick `now`, the last entry of it, and folds the log if it
-    /// is due.
+    /// Whether every call of every brick is checked.
     #[inline(always)]
-    pub(crate) fn append_call(&self, ticks: u64, meta: u16, children: u64, now: u64) {
+    pub(crate) fn all_checked(&self) -> bool {
+        self.all_checked.load(Relaxed) != 0
+    }
+
+    /// Appends a call that ended at the tick `now`, the last entry of it, and folds the log if it
+    /// is due: the tick from which on time is no longer this call's or the profiler's.
+    #[inline(always)]
+    pub(crate) fn append_call(&self, ticks: u64, meta: u16, children: u64, now: u64) -> u64 {
         let detailed = meta | meta::CHILDREN;
-        if !self.log.try_append(ticks, meta, children, detailed, DUE) {
-            self.append_due(ticks, meta, children, now);
+        if self.log.try_append(ticks, meta, children, detailed, DUE) {
+            now
+        } else {
+            self.append_due(ticks, meta, children, now)
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn append_due(&self, ticks: u64, meta: u16, children: u64, now: u64) {
+    fn append_due(&self, ticks: u64, meta: u16, children: u64, now: u64) -> u64 {
         let detailed = if children != 0 { meta::CHILDREN } else { 0 };
         self.log.append(Entry {
             amount: ticks,
@@ -116,6 +149,7 @@ impl Slab {
             detail: children,
         });
         self.settle(now);
+        clock::any_ticks()
     }
 
     /// Appends any other entry.
@@ -222,5 +256,32 @@ impl Slab {
         for state in sites::indices().map(|index| self.state(index)) {
             state.store(meta::close(state.load(Relaxed)), Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes after the call that made a fold due begins when the fold has ended.
+    #[test]
+    fn a_fold_is_in_no_time_but_its_own() {
+        let slab = owned_or_claim().expect("a slab");
+        // Of no brick that there is: it is folded into nothing.
+        let meta = meta::idle(MAX_BRICKS as u16 - 1);
+        while slab.log.len() < DUE - 1 {
+            assert_eq!(slab.append_call(1, meta, 0, 7), 7);
+        }
+        // Put off while somebody reads.
+        let before = slab.children.get();
+        let (now, next) = loop {
+            let now = clock::any_ticks();
+            let next = slab.append_call(1, meta, 0, now);
+            if slab.log.len() < DUE {
+                break (now, next);
+            }
+        };
+        let took = slab.children.get() - before;
+        assert!(took > 0 && next >= now + took, "{took} of {now} to {next}");
     }
 }

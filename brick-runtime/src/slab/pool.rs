@@ -10,8 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::ledger::allocate_zeroed;
 use super::meta;
-use super::{Slab, sites};
-use crate::hook::mode;
+use super::{Gates, Slab, sites};
 use crate::registry::BrickInfo;
 
 /// Every slab, newest first; only ever grows.
@@ -103,7 +102,7 @@ fn claim() -> Option<&'static Slab> {
 fn new_slab() -> &'static Slab {
     // SAFETY: a zeroed `Slab` is valid: null pointers and integers.
     let slab = unsafe { allocate_zeroed::<Slab>().as_ref() };
-    slab.open.store(u8::from(mode::get() == 0), Relaxed);
+    slab.set_gates(Gates::get());
     slab.next.store(ALL.load(Relaxed), Relaxed);
     ALL.store(ptr::from_ref(slab).cast_mut(), Release);
     slab
@@ -116,13 +115,12 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Slab> {
     std::iter::successors(get(&ALL), move |slab| get(&slab.next))
 }
 
-/// Opens or closes the fast path on every thread, as the mode now says.
+/// Opens or closes the fast paths on every thread, as mode and sampling now say.
 pub(crate) fn set_gates() {
-    // Under the lock no slab is made with the mode from before.
+    // Under the lock no slab is made with what was set before.
     let _free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    for slab in all() {
-        slab.open.store(u8::from(mode::get() == 0), Relaxed);
-    }
+    let gates = Gates::get();
+    all().for_each(|slab| slab.set_gates(gates));
 }
 
 /// The way in for a brick whose slab, index or slot is missing: makes them. `Err` where it

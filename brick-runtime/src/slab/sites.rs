@@ -59,6 +59,11 @@ pub(crate) fn sampling(index: u16) -> Option<u32> {
         .checked_sub(1)
 }
 
+/// Whether no brick has a setting by which some of its calls are not checked.
+pub(crate) fn all_checked() -> bool {
+    indices().all(|index| sampling(index).is_none_or(|every| every == 1))
+}
+
 /// The brick of an index.
 pub(crate) fn info(index: u16) -> Option<&'static BrickInfo> {
     let info = TABLE.get(usize::from(index))?.load(Acquire);

@@ -1,6 +1,6 @@
 //! `assert`: which values it looks at, and after which exits.
 
-use brick_runtime::{Check, Checker, brick};
+use brick_runtime::{Check, Checker, brick, contract};
 
 use crate::{BrickId, assert_faults, record};
 
@@ -195,4 +195,43 @@ fn a_parameter_under_cfg_is_checked_where_it_exists() {
     record();
     cfgs(&mut [0.0], f32::NAN);
     assert_faults(BrickId::AssertCfg, &["out[0] no_nan"]);
+}
+
+#[brick(id = AssertSampled, assert = "no_nan")]
+fn sampled() -> f32 {
+    f32::NAN
+}
+
+#[brick(id = AssertUnsampled, assert = "no_nan")]
+fn unsampled() -> f32 {
+    f32::NAN
+}
+
+/// How often a brick may be checked is its own matter, on every thread, and can be taken back.
+#[test]
+fn a_bricks_own_sampling() {
+    record();
+    let mut faults = 0;
+    let mut check = |every: Option<u32>, calls: usize, found: usize| {
+        contract::set_sampling_of(BrickId::AssertSampled, every);
+        for _ in 0..calls {
+            assert!(sampled().is_nan());
+            assert!(unsampled().is_nan());
+        }
+        faults += found;
+        assert_faults(BrickId::AssertSampled, &vec!["return[0] no_nan"; faults]);
+    };
+    // Before the thread has a setting of its own for the brick, and after.
+    check(None, 2, 2);
+    check(Some(3), 7, 3);
+    check(Some(0), 5, 0);
+    check(Some(1), 2, 2);
+    check(None, 2, 2);
+    std::thread::scope(|scope| {
+        contract::set_sampling_of(BrickId::AssertSampled, Some(2));
+        // The first and the third.
+        scope.spawn(|| (0..3).for_each(|_| assert!(sampled().is_nan())));
+    });
+    check(None, 0, 2);
+    assert_faults(BrickId::AssertUnsampled, &["return[0] no_nan"; 18]);
 }
