@@ -28,7 +28,7 @@ pub struct Post {
     /// Of a call on the fast path, the slab, and the tick at which it ended.
     ended: Option<(&'static Slab, u64)>,
     /// Keeps the call's layer open while its results are checked.
-    _scope: Option<LayerScope>,
+    scope: Option<LayerScope>,
     /// The layer of an async call, which had none open between its polls.
     layer: Option<u64>,
 }
@@ -45,7 +45,7 @@ impl Post {
             site,
             index,
             ended,
-            _scope: scope,
+            scope,
             layer: None,
         }
     }
@@ -55,7 +55,7 @@ impl Post {
             site,
             index,
             ended: None,
-            _scope: None,
+            scope: None,
             layer,
         }
     }
@@ -66,42 +66,62 @@ impl Post {
     /// as one vector make the processor wait.
     #[inline(always)]
     pub fn checks(self) -> Option<Verdict> {
-        let time = match self.ended {
+        let Post {
+            site,
+            index,
+            ended,
+            scope,
+            layer,
+        } = self;
+        let (slab, start) = match ended {
             // The usual case: the checks begin when the call ends, and no clock need be read.
-            Some((slab, end)) if slab.all_checked() => {
-                CheckTime::since(Some(slab), self.index, end)
-            }
-            _ if due(self.index) => CheckTime::start(self.index),
-            _ => return None,
+            Some((slab, end)) if slab.all_checked() => (Some(slab), end),
+            _ => start_if_due(index),
         };
+        if start == NOT_DUE {
+            return None;
+        }
         Some(Verdict {
-            time,
-            post: self,
+            site,
+            scope,
+            layer,
+            time: CheckTime::since(slab, index, start),
             violation: None,
         })
     }
 
     /// Runs `checks` as those of this call: their time is accounted as such.
     pub(crate) fn timed<R>(self, checks: impl FnOnce() -> R) -> R {
-        let _time = CheckTime::start(self.index);
+        let (slab, start) = start(self.index);
+        let _time = CheckTime::since(slab, self.index, start);
         checks()
     }
 }
 
-/// Whether this call of a brick is one whose results are checked.
+/// The tick at which no checks begin.
+const NOT_DUE: u64 = u64::MAX;
+
+/// [`start`], or [`NOT_DUE`] if this call of the brick is none whose results are checked. (An
+/// `Option` of the two would come back in memory.)
 #[inline(never)]
-fn due(index: u16) -> bool {
-    match (every(index), slab::owned()) {
+fn start_if_due(index: u16) -> (Option<&'static Slab>, u64) {
+    let is_due = match (every(index), slab::owned()) {
         (0, _) => false,
         (1, _) | (_, None) => true,
         (every, Some(slab)) => slab.samples(index, every),
+    };
+    match is_due {
+        true => start(index),
+        false => (None, NOT_DUE),
     }
 }
 
 /// The checks of one call, in order; the first failure is kept.
 #[derive(Debug)]
 pub struct Verdict {
-    post: Post,
+    site: &'static Site,
+    scope: Option<LayerScope>,
+    layer: Option<u64>,
     time: CheckTime,
     violation: Option<Box<Violation>>,
 }
@@ -141,25 +161,22 @@ impl Verdict {
 
     #[cold]
     fn keep(&mut self, fault: Fault) {
-        let layer = self.post.layer.or_else(current_layer);
-        self.violation = Some(Box::new(Violation::new(
-            self.post.site.info(),
-            layer,
-            fault,
-        )));
+        let layer = self.layer.or_else(current_layer);
+        self.violation = Some(Box::new(Violation::new(self.site.info(), layer, fault)));
     }
 
     /// Applies the policy: may panic with the violation.
     #[inline(never)]
     pub fn finish(self) {
         let Verdict {
-            post,
+            scope,
             time,
             violation,
+            ..
         } = self;
         drop(time);
+        drop(scope);
         if let Some(violation) = violation {
-            drop(post);
             apply(*violation);
         }
     }
@@ -177,12 +194,6 @@ struct CheckTime {
 
 impl CheckTime {
     #[inline(always)]
-    fn start(index: u16) -> CheckTime {
-        let (slab, start) = start(index);
-        CheckTime::since(slab, index, start)
-    }
-
-    #[inline(always)]
     fn since(slab: Option<&'static Slab>, index: u16, start: u64) -> CheckTime {
         CheckTime {
             slab,
@@ -195,7 +206,6 @@ impl CheckTime {
 }
 
 /// Where the time of a brick's checks is recorded, and the tick at which they begin.
-#[inline(never)]
 fn start(index: u16) -> (Option<&'static Slab>, u64) {
     // A call that is not recorded has no place for its checks either.
     let slab = slab::owned().filter(|_| index != sites::UNREGISTERED);
