@@ -119,7 +119,7 @@ fn assert_brick(brick: &Value) {
     let in_calls: f64 = parts.values().map(|part| us(&part["us"]).unwrap()).sum();
     let [compute, tracer] = ["compute_us", "tracer_us"].map(|key| us(&brick[key]).unwrap());
     assert!(in_calls + compute <= wall * 1.000_001, "{brick}");
-    // With what is the tracer's it is all of it, but for calls that were shorter than what it adds.
+    // With what is the tracer's it is all of it.
     assert!(in_calls + compute + tracer >= wall * 0.999_999, "{brick}");
     // A thread that the helper process of `ptrace` has interrupted may take its time to wait again.
     if brick["backend"] == "perf" && brick["partial"].is_null() {

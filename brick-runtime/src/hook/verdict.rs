@@ -25,7 +25,7 @@ pub(super) fn required(site: &'static Site, layer: Option<u64>, text: &'static s
 pub struct Post {
     site: &'static Site,
     index: u16,
-    /// Of a call on the fast path, the slab, and the tick at which it ended.
+    /// Of a call on the fast path, the slab, and the tick at which what comes next begins.
     ended: Option<(&'static Slab, u64)>,
     /// Keeps the call's layer open while its results are checked.
     scope: Option<LayerScope>,

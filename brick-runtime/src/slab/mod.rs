@@ -58,7 +58,7 @@ const SLACK: u64 = 16;
 pub struct Slab {
     /// Whether calls may take the fast path.
     open: AtomicU8,
-    /// Whether every call of every brick is checked.
+    /// Whether they may, and every call of every brick is checked.
     all_checked: AtomicU8,
     /// Ticks of the calls that ended since the innermost open one began.
     pub(crate) children: Cell64,
@@ -88,9 +88,10 @@ struct Gates {
 impl Gates {
     /// As mode and sampling now say.
     fn get() -> Gates {
+        let open = mode::get() == 0;
         Gates {
-            open: mode::get() == 0,
-            all_checked: contract::all_checked(),
+            open,
+            all_checked: open && contract::all_checked(),
         }
     }
 }
@@ -121,14 +122,14 @@ impl Slab {
         self.open.load(Relaxed) != 0
     }
 
-    /// Whether every call of every brick is checked.
+    /// Whether calls take the fast path, and every call of every brick is checked.
     #[inline(always)]
     pub(crate) fn all_checked(&self) -> bool {
         self.all_checked.load(Relaxed) != 0
     }
 
     /// Appends a call that ended at the tick `now`, the last entry of it, and folds the log if it
-    /// is due: the tick from which on time is no longer this call's or the profiler's.
+    /// is due: the tick at which what comes next begins.
     #[inline(always)]
     pub(crate) fn append_call(&self, ticks: u64, meta: u16, children: u64, now: u64) -> u64 {
         let detailed = meta | meta::CHILDREN;

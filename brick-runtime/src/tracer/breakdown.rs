@@ -94,7 +94,8 @@ pub struct SyscallUsage {
     pub calls: u64,
     /// Calls that were under way when the brick began or ended; their time outside is not in `us`.
     pub cut: u64,
-    /// Calls to which observing added more than they took: what is left of their time is uncertain.
+    /// Calls shorter than what observing added to them and was not measured but calibrated: what is
+    /// left of their time is uncertain.
     pub below_resolution: u64,
     /// Microseconds in the kernel, without what observing added.
     pub us: f64,
@@ -168,10 +169,12 @@ pub struct SyscallBreakdown {
     /// Microseconds in all other system calls.
     pub other_us: Figure,
     /// Microseconds outside the kernel: wall time without system calls and without what the
-    /// tracer took. Time on the run queue is in here; see `run_queue_us`.
+    /// tracer took. Time on the run queue is in here, but for what followed a stop of the tracer's; see
+    /// `run_queue_us`.
     pub compute_us: Figure,
-    /// Microseconds that tracing added to the call: what its stops took where the scheduler counts
-    /// that, else by the calibration next to it.
+    /// Microseconds that tracing added to the call. With [`Ptrace`](TraceBackend::Ptrace), what its
+    /// stops took off the CPU is measured where the scheduler counts it; all else is calibrated next to
+    /// the call. Waiting for a CPU after a stop is in here, for the thread had one.
     pub tracer_us: Figure,
     /// Wall-clock microseconds of the call as it ran, tracing included.
     pub wall_us: Figure,
@@ -185,8 +188,7 @@ pub struct SyscallBreakdown {
     pub threads: Vec<ThreadSyscalls>,
     /// What it was observed with.
     pub backend: TraceBackend,
-    /// Microseconds that observing one system call adds, by the calibration: a call to which more is
-    /// added than it takes is marked.
+    /// Microseconds that observing one system call adds, by the calibration.
     pub resolution_us: Figure,
     /// Why something may be missing; `None` if nothing is.
     pub partial: Option<String>,

@@ -29,8 +29,9 @@
 //! The best one that works is taken; [`backends`] tries them all, measures what they add here, and says
 //! why one does not work. The table has what was measured on one machine, a busy one of two cores (AMD
 //! Turin, Linux 6.18): the medians of 40 sessions, of which the middle 80 % were from 0.41 to 0.44 µs
-//! and from 7.5 to 8.0 µs. What observing adds is measured again beside each escalated call and taken
-//! out of its figures.
+//! and from 7.5 to 8.0 µs. On a virtual machine a stop of `Ptrace` takes 2 µs or 60, as the scheduler
+//! places the helper. So what observing adds is taken out of a call's figures as it was in that very
+//! call: measured in its stops where the scheduler counts them, else calibrated right before it.
 //!
 //! # Without a closure
 //!

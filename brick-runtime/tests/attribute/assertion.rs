@@ -221,7 +221,7 @@ fn a_bricks_own_sampling() {
         faults += found;
         assert_faults(BrickId::AssertSampled, &vec!["return[0] no_nan"; faults]);
     };
-    // Before the thread has a setting of its own for the brick, and after.
+    // Before the brick has had a setting of its own, with several, and after.
     check(None, 2, 2);
     check(Some(3), 7, 3);
     check(Some(0), 5, 0);

@@ -198,9 +198,8 @@ fn times(backend: &str) -> Outcome {
         10.0,
     );
     // Three waits of 2 ms; the timer's slack adds to each.
-    let futex = number("futex_us");
-    assert!((6000.0..).contains(&futex), "{futex}");
-    // Nothing is left out and nothing counts twice.
+    near("waiting", number("futex_us"), [6_000.0, f64::INFINITY], 3.0);
+    // Not more was taken out than there was.
     let parts: f64 = [
         "mmap", "futex", "ioctl", "read", "write", "other", "compute", "tracer",
     ]
@@ -209,8 +208,8 @@ fn times(backend: &str) -> Outcome {
     .sum();
     let wall = number("wall_us");
     assert!((parts - wall).abs() < 1.0, "{parts} of {wall}");
-    // All there was to compute is 20 ms of spinning. That somebody else had the processor between two
-    // calls is in the figure too, where this kernel counts it.
+    // All there was to compute is 20 ms of spinning. Waiting for a processor is in the figure too, if
+    // it was not because of a stop.
     let (compute, truth) = (number("compute_us"), number("spinning_us"));
     println!("  {backend} computing: {compute:.1} µs, spun {truth:.1} µs of {wall:.1} µs");
     let queue = scene["run_queue_us"][0].parse().unwrap_or(wall);

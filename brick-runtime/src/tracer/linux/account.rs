@@ -23,7 +23,6 @@ pub(super) struct Known {
     pub(super) passed_over: Vec<BackendProblem>,
 }
 
-const OBSERVED: &str = "observed times − what observing added to them";
 const NOT_SEEN: &str = "system calls were not observed";
 
 impl Known {
@@ -57,13 +56,28 @@ impl Known {
         breakdown
     }
 
+    /// How times in calls are known, and what the tracer took.
+    fn sources(&self) -> [&'static str; 2] {
+        match self.backend {
+            TraceBackend::Ptrace => [
+                "observed times − what stops took",
+                "time off the CPU in stops where the scheduler counts it, else by the last stops and a calibration",
+            ],
+            _ => [
+                "observed times − calibrated cost of observing",
+                "calibrated cost of observing × system calls",
+            ],
+        }
+    }
+
     /// The fields of the calling thread.
     fn account(&self, breakdown: &mut SyscallBreakdown, recording: &Recording) {
+        let [calls, tracer] = self.sources();
         let us = |category| {
             let usage = breakdown.caller().map(|caller| caller.of(category));
             Figure::Derived {
                 value: usage.unwrap_or_default().us,
-                from: OBSERVED,
+                from: calls,
             }
         };
         let [mmap, futex, ioctl, read, write, other] = SyscallCategory::ALL.map(us);
@@ -85,7 +99,7 @@ impl Known {
         };
         breakdown.tracer_us = Figure::Derived {
             value: tracer_ns as f64 / 1e3,
-            from: "time off the CPU at stops where the scheduler counts it, else calibrated",
+            from: tracer,
         };
     }
 

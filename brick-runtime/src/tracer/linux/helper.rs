@@ -53,6 +53,8 @@ fn become_tracer() {
     let mut socket = ManuallyDrop::new(unsafe { UnixStream::from_raw_fd(0) });
     // SAFETY: takes integers. Without its parent the helper has nothing to do.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // A file is kept open for each thread.
+    sys::raise_descriptor_limit();
     let answer = match Tracer::seize(task) {
         Ok(tracer) => tracer.run(&mut socket),
         Err(error) => Some(format!("failed {}\n", error.raw_os_error().unwrap_or(0))),
@@ -155,6 +157,8 @@ const SYSCALL_STOP: i32 = 0x80;
 struct Tracee {
     /// It has not stopped since it was seized.
     fresh: bool,
+    /// Its stops so far, of any kind.
+    stops: u64,
     /// What the scheduler counts of it; `None` where that cannot be read.
     schedule: Option<Schedule>,
 }
@@ -163,6 +167,7 @@ impl Tracee {
     fn new(pid: i32, tid: i32) -> Tracee {
         Tracee {
             fresh: true,
+            stops: 0,
             schedule: Schedule::open(pid as u32, tid),
         }
     }
@@ -193,11 +198,11 @@ impl Tracer {
                 let options = request::OPTION_SYSGOOD | request::OPTION_CLONE;
                 match ptrace(request::SEIZE, tid, 0, options) {
                     Ok(_) => {
-                        tracees.insert(tid, Tracee::new(task.pid, tid));
                         // The interruption makes some calls go on under another number.
                         if let Some(number) = threads::in_call(task.pid as u32, tid) {
                             recorder.was_in(tid, number);
                         }
+                        tracees.insert(tid, Tracee::new(task.pid, tid));
                         ptrace(request::INTERRUPT, tid, 0, 0)?;
                     }
                     // It has ended, or a thread that is traced already started it: then it is, too.
@@ -259,7 +264,9 @@ impl Tracer {
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
         // A thread that was just born is traced from its first stop on.
         let born = || Tracee::new(self.task.pid, tid);
-        self.tracees.entry(tid).or_insert_with(born).fresh = false;
+        let tracee = self.tracees.entry(tid).or_insert_with(born);
+        tracee.fresh = false;
+        tracee.stops += 1;
         let (resume, signal) = match signal {
             s if s == libc::SIGTRAP | SYSCALL_STOP => {
                 if self.syscall_stop(tid, now) {
@@ -286,8 +293,8 @@ impl Tracer {
             return false;
         }
         // The kernel has answered, so the thread has left its processor: all that it ran is counted.
-        let schedule = self.tracees.get(&tid).and_then(|t| t.schedule.as_ref());
-        let ran = schedule.and_then(Schedule::ran);
+        let tracee = self.tracees.get(&tid);
+        let ran = tracee.and_then(|tracee| tracee.schedule.as_ref()?.ran(tracee.stops));
         match info.op {
             SyscallInfo::ENTRY => {
                 let (number, argument) = (info.words[0], info.words[1] as u64);

@@ -2,19 +2,24 @@
 //!
 //! Two pieces make an observed call: from its beginning to its end, and from the end of one to the
 //! beginning of the next. In each lies what observing added. Under ptrace that is a stop, of a
-//! length that no calibration tells: 2 µs with the helper on the thread's own processor, 60 where
-//! one that sleeps has to be woken through a hypervisor, and the scheduler changes its mind while
-//! the program runs. So what the scheduler counted of the thread at each stop goes first: a thread
-//! that was given a processor once in a piece has neither slept nor been preempted in it, so all its
-//! time off the processor was the stop. The rest is calibrated, and never more than the piece.
+//! length that no calibration tells: on a virtual machine of two processors 2 µs with the helper on
+//! the thread's own one, 60 where one that sleeps has to be woken through the hypervisor, and the
+//! scheduler changes its mind while the program runs. So what the scheduler counted of the thread at
+//! each stop goes first: one that left its processor for stops only has neither slept nor been
+//! preempted, so whenever it did not run it was stopped, or waited for a processor because of that.
+//! What a stop takes on the processor is calibrated. A piece with a break in it is given what stops
+//! lately took at least; and where nothing is counted, all is calibrated. It is never more than the
+//! piece.
 
 /// What the scheduler counted of a thread (`/proc/PID/task/TID/schedstat`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
     /// Nanoseconds on a processor.
     pub(super) ns: u64,
-    /// How often it was given one.
-    pub(super) times: u64,
+    /// Nanoseconds ready to run, but without a processor.
+    pub(super) waited_ns: u64,
+    /// How often it left its processor, but for its stops; counted from anywhere.
+    pub(super) breaks: u64,
 }
 
 /// One end of a piece.
@@ -27,16 +32,42 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Nanoseconds on a processor until `end`, if the thread was given one once.
-    fn ran_once(self, end: Moment) -> Option<u64> {
-        let (before, after) = (self.ran?, end.ran?);
-        let once = after.times.checked_sub(before.times) == Some(1);
-        once.then(|| after.ns.saturating_sub(before.ns))
-    }
-
     fn until(self, end: Moment) -> u64 {
         end.at.saturating_sub(self.at)
     }
+
+    /// Where the time until `end` went, if there was no break.
+    fn unbroken(self, end: Moment) -> Option<Unbroken> {
+        let (before, after) = (self.ran?, end.ran?);
+        if after.breaks != before.breaks {
+            return None;
+        }
+        let ran = after.ns.saturating_sub(before.ns);
+        let off = self.until(end).saturating_sub(ran);
+        let waited = after.waited_ns.saturating_sub(before.waited_ns).min(off);
+        Some(Unbroken {
+            ran,
+            waited,
+            stopped: off - waited,
+        })
+    }
+}
+
+/// A piece without a break, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Unbroken {
+    ran: u64,
+    /// For a processor, after a stop.
+    waited: u64,
+    stopped: u64,
+}
+
+/// Nanoseconds that observing added to a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Added {
+    pub(super) ns: u64,
+    /// Of those, what was not measured.
+    pub(super) guessed: u64,
 }
 
 /// Of pieces of one kind.
@@ -62,11 +93,11 @@ struct Typical {
 impl Overhead {
     /// A piece of which all but `plain` nanoseconds was added.
     pub(super) fn calibrate(&mut self, begin: Moment, end: Moment, plain: u64) {
-        let whole = begin.until(end).saturating_sub(plain);
-        self.whole.push(whole);
-        if let Some(ran) = begin.ran_once(end) {
-            self.running.push(ran.saturating_sub(plain));
-            self.remember(whole);
+        self.whole.push(begin.until(end).saturating_sub(plain));
+        if let Some(piece) = begin.unbroken(end) {
+            let running = piece.ran.saturating_sub(plain);
+            self.running.push(running);
+            self.remember(piece.stopped + running);
         }
     }
 
@@ -75,21 +106,33 @@ impl Overhead {
         Some(self.typical()?.whole)
     }
 
-    /// Nanoseconds of a piece that observing added to it.
-    pub(super) fn of(&mut self, begin: Moment, end: Moment) -> u64 {
-        let Some(typical) = self.typical() else {
-            return 0;
+    /// What observing added to a piece.
+    pub(super) fn of(&mut self, begin: Moment, end: Moment) -> Added {
+        let piece = begin.unbroken(end);
+        let running = self.typical().and_then(|typical| typical.running);
+        let (Some(piece), Some(running)) = (piece, running) else {
+            let ns = self.least().min(begin.until(end));
+            return Added { ns, guessed: ns };
         };
-        let all = begin.until(end);
-        if let (Some(ran), Some(running)) = (begin.ran_once(end), typical.running) {
-            let added = all.saturating_sub(ran.saturating_sub(running));
-            self.remember(added);
-            return added;
+        // What a hypervisor takes from a thread that runs for long is counted as neither: it must not
+        // pass for a long stop.
+        let stopped = match piece.ran > piece.stopped {
+            true => piece.stopped.min(self.recent().max().unwrap_or(u64::MAX)),
+            false => piece.stopped,
+        };
+        let guessed = running.min(piece.ran);
+        self.remember(stopped + guessed);
+        Added {
+            ns: stopped + piece.waited + guessed,
+            guessed,
         }
-        // It slept, or somebody else had the processor, and for how long cannot be told from the stop:
-        // that took what stops lately took at least, for some may have waited for a processor.
-        let recent = self.recent.iter().copied().flatten().min();
-        recent.unwrap_or(typical.whole).min(all)
+    }
+
+    /// Nanoseconds that observing adds at least, as far as is known: some stops are longer because
+    /// the helper has to wait for a processor.
+    pub(super) fn least(&mut self) -> u64 {
+        let calibrated = self.calibrated().unwrap_or(0);
+        self.recent().min().unwrap_or(calibrated)
     }
 
     fn typical(&mut self) -> Option<Typical> {
@@ -100,6 +143,10 @@ impl Overhead {
             });
         }
         self.typical
+    }
+
+    fn recent(&self) -> impl Iterator<Item = u64> {
+        self.recent.iter().copied().flatten()
     }
 
     fn remember(&mut self, added: u64) {
@@ -117,8 +164,12 @@ fn median(samples: &mut [u64]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn moment(at: u64, ns: u64, times: u64) -> Moment {
-        let ran = Some(Ran { ns, times });
+    fn moment(at: u64, ns: u64, waited_ns: u64, breaks: u64) -> Moment {
+        let ran = Some(Ran {
+            ns,
+            waited_ns,
+            breaks,
+        });
         Moment { at, ran }
     }
 
@@ -126,12 +177,21 @@ mod tests {
         Moment { at, ran: None }
     }
 
+    const BEGIN: Moment = Moment {
+        at: 0,
+        ran: Some(Ran {
+            ns: 0,
+            waited_ns: 0,
+            breaks: 0,
+        }),
+    };
+
     /// By hand: a call of 200 ns is seen as 4200, of which the thread ran 2200: observing adds 4 µs,
     /// half of it on the processor.
     fn calibrated() -> Overhead {
         let mut overhead = Overhead::default();
-        for n in 0..3 {
-            overhead.calibrate(moment(0, 0, n), moment(4_200, 2_200, n + 1), 200);
+        for _ in 0..3 {
+            overhead.calibrate(BEGIN, moment(4_200, 2_200, 0, 0), 200);
         }
         overhead
     }
@@ -140,38 +200,50 @@ mod tests {
     fn time_off_the_processor_is_the_stop() {
         let mut overhead = calibrated();
         assert_eq!(overhead.calibrated(), Some(4_000));
-        // Seen as 90 µs, of which it ran 12: those are 10 of its own.
-        let added = overhead.of(moment(0, 0, 7), moment(90_000, 12_000, 8));
-        assert_eq!(added, 80_000);
+        let added = |ns, guessed| Added { ns, guessed };
+        // Seen as 90 µs, of which it ran 12 and waited 5: 10 of those 12 are its own.
+        let end = moment(90_000, 12_000, 5_000, 0);
+        assert_eq!(overhead.of(BEGIN, end), added(80_000, 2_000));
         // It ran less than observing does: there is no time of its own.
-        let added = overhead.of(moment(0, 0, 7), moment(90_000, 1_900, 8));
-        assert_eq!(added, 90_000);
+        let end = moment(90_000, 1_900, 0, 0);
+        assert_eq!(overhead.of(BEGIN, end), added(90_000, 1_900));
     }
 
     #[test]
-    fn a_sleep_is_not_the_stop() {
-        let slept = [moment(0, 0, 7), moment(2_000_000, 9_000, 9)];
+    fn a_break_is_not_the_stop() {
+        let broken = moment(2_000_000, 9_000, 0, 1);
         let mut overhead = calibrated();
-        assert_eq!(overhead.of(slept[0], slept[1]), 4_000);
-        // The helper has moved away: as far as it was measured, stops are longer now, one by far.
-        for took in [60_000, 61_000, 3_000_000, 62_000, 63_000] {
-            overhead.of(moment(0, 0, 1), moment(took, 2_000, 2));
+        let added = |ns| Added { ns, guessed: ns };
+        assert_eq!(overhead.of(BEGIN, broken), added(4_000));
+        // The helper has moved away: as far as it was measured, stops are longer now, one by far. How
+        // long the thread waited after them is no matter.
+        for (took, waited) in [(60, 0), (961, 900), (3_000, 0), (962, 900), (63, 0)] {
+            overhead.of(BEGIN, moment(1_000 * took, 2_000, 1_000 * waited, 0));
         }
-        assert_eq!(overhead.of(slept[0], slept[1]), 60_000);
+        assert_eq!(overhead.of(BEGIN, broken), added(60_000));
         // And not longer than all of it.
-        assert_eq!(overhead.of(moment(0, 0, 7), moment(50, 10, 9)), 50);
+        assert_eq!(overhead.of(BEGIN, moment(50, 10, 0, 1)), added(50));
+    }
+
+    /// 20 ms on the processor, 0.1 waiting for it, and 3 that nobody has counted: no stop lately took
+    /// more than 4 µs.
+    #[test]
+    fn stolen_time_is_not_the_stop() {
+        let mut overhead = calibrated();
+        let added = overhead.of(BEGIN, moment(23_100_000, 20_000_000, 100_000, 0));
+        assert_eq!((added.ns, added.guessed), (104_000 + 2_000, 2_000));
     }
 
     #[test]
     fn without_a_scheduler_that_counts_all_is_calibrated() {
         let mut overhead = Overhead::default();
         assert_eq!(overhead.calibrated(), None);
-        assert_eq!(overhead.of(clock(0), clock(70)), 0);
+        assert_eq!(overhead.of(clock(0), clock(70)).ns, 0);
         let mut overhead = Overhead::default();
         for seen in [900_000, 7_200, 7_300] {
             overhead.calibrate(clock(0), clock(seen), 200);
         }
-        assert_eq!(overhead.of(clock(0), clock(10_000)), 7_100);
-        assert_eq!(overhead.of(clock(0), clock(70)), 70);
+        assert_eq!(overhead.of(clock(0), clock(10_000)).ns, 7_100);
+        assert_eq!(overhead.of(clock(0), clock(70)).ns, 70);
     }
 }

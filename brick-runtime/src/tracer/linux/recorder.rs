@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::overhead::{Moment, Overhead};
+use super::overhead::{Added, Moment, Overhead};
 
 /// Calls of one number on one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) struct Seen {
     pub(super) calls: u64,
     /// Under way when the window opened or closed.
     pub(super) cut: u64,
-    /// More than half of it was what observing added.
+    /// Shorter than what observing added to it and was not measured.
     pub(super) below: u64,
     /// Nanoseconds within the window, without what observing added.
     pub(super) ns: u64,
@@ -216,7 +216,7 @@ impl Recorder {
             }
         } else if since.at >= self.start && until.at <= self.end {
             self.gaps.count += 1;
-            self.gaps.added += self.outside.of(since, until);
+            self.gaps.added += self.outside.of(since, until).ns;
         }
     }
 
@@ -239,18 +239,19 @@ impl Recorder {
             .at
             .min(self.end)
             .saturating_sub(since.at.max(self.start));
-        // One that is cut waits, and at one end of it nobody has stopped it yet.
+        // Of one that is cut, the end that nobody saw had no stop. What the other had is left in it.
         let added = match within {
             true => self.inside.of(since, until),
-            false => 0,
+            false => Added { ns: 0, guessed: 0 },
         };
+        let own = ns - added.ns;
         let thread = self.threads.entry(tid).or_default();
         let seen = thread.seen.entry(number).or_default();
         seen.calls += u64::from(since.at >= self.start);
         seen.cut += u64::from(!within);
-        seen.below += u64::from(ns < 2 * added);
-        seen.ns += ns - added;
-        seen.added += added;
+        seen.below += u64::from(own < added.guessed);
+        seen.ns += own;
+        seen.added += added.ns;
     }
 
     /// Everything up to the window's end. `followed` are the threads that were being followed then:
@@ -299,15 +300,12 @@ impl Recorder {
     }
 
     /// Nanoseconds that observing added to the caller's time outside of calls. Before the first call
-    /// and after the last lies half of what lies in a gap each, and the same where a gap was not seen.
+    /// and after the last lies half of a gap each, of which no more is known; and where a gap was not
+    /// seen, all of one.
     fn outside_ns(&mut self) -> u64 {
         let caller = self.threads.get(&self.caller);
         let calls: u64 = caller.map_or(0, |thread| thread.seen.values().map(|s| s.calls).sum());
-        let each = match self.gaps.count {
-            0 => self.outside.calibrated().unwrap_or(0),
-            count => self.gaps.added / count,
-        };
-        self.gaps.added + each * calls.saturating_sub(self.gaps.count)
+        self.gaps.added + self.outside.least() * calls.saturating_sub(self.gaps.count)
     }
 }
 
@@ -391,37 +389,41 @@ mod tests {
         assert_eq!(got.outside_ns, 5 + 5);
     }
 
-    /// By hand: a call that ran once and was stopped for longer than the calibration's were, a gap of
-    /// the same kind, and a call that slept, to which is added what was added to one of them at least.
+    /// By hand: a call with a longer stop than the calibration's had, a gap of the same kind, and a
+    /// call that slept, to which is added what was added to one of them at least.
     #[test]
     fn what_was_measured_goes_before_what_was_calibrated() {
-        let ran = |at, ns, times| Moment {
+        let ran = |at, ns, breaks| Moment {
             at,
-            ran: Some(Ran { ns, times }),
+            ran: Some(Ran {
+                ns,
+                waited_ns: 0,
+                breaks,
+            }),
         };
         let mut r = Recorder::new(1, vec![7], 2);
         for n in 0..3 {
-            let (at, ns, times) = (100 + 17 * n, 8 * n, 2 * n);
-            r.event(1, ran(at, ns, times), enter(libc::SYS_getppid));
-            r.event(1, ran(at + 12, ns + 5, times + 1), exit(libc::SYS_getppid));
+            let (at, ns) = (100 + 17 * n, 8 * n);
+            r.event(1, ran(at, ns, 0), enter(libc::SYS_getppid));
+            r.event(1, ran(at + 12, ns + 5, 0), exit(libc::SYS_getppid));
         }
         r.set_window(1000, 2000);
-        r.event(1, ran(1100, 100, 20), enter(READ));
-        r.event(1, ran(1200, 150, 21), exit(READ));
-        r.event(1, ran(1300, 170, 22), enter(FUTEX));
-        r.event(1, ran(1900, 180, 24), exit(FUTEX));
+        r.event(1, ran(1100, 100, 9), enter(READ));
+        r.event(1, ran(1200, 140, 9), exit(READ));
+        r.event(1, ran(1300, 160, 9), enter(FUTEX));
+        r.event(1, ran(1900, 180, 10), exit(FUTEX));
         let got = r.finish(&[]);
-        let seen = |ns, added, below| Seen {
+        let seen = |ns, added| Seen {
             calls: 1,
-            below,
             ns,
             added,
             ..Seen::default()
         };
-        // 50 off the processor, and 3 of the 50 on it.
-        assert_eq!(got.threads[&1][&READ], seen(47, 53, 1));
-        assert_eq!(got.threads[&1][&FUTEX], seen(590, 10, 0));
-        assert_eq!(got.outside_ns, 2 * (80 + 3));
+        // 60 off the processor, and 3 of the 40 on it: the rest is known, however long the stop was.
+        assert_eq!(got.threads[&1][&READ], seen(37, 63));
+        assert_eq!(got.threads[&1][&FUTEX], seen(590, 10));
+        // Between the two 80 and 3, and before and after as much as in the calibration.
+        assert_eq!(got.outside_ns, 83 + 5);
     }
 
     #[test]
@@ -528,7 +530,6 @@ mod tests {
             [&libc::SYS_nanosleep]
         );
         assert_eq!(got.threads[&2].keys().collect::<Vec<_>>(), [&FUTEX]);
-        // One came out, the other did not; both were under way at an end of the window.
         assert_eq!(got.threads[&2][&FUTEX].ns, 100 + 800);
     }
 }

@@ -58,6 +58,34 @@ pub(super) fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Descriptors that this process may have open, softly and at most; `None` if nobody says.
+fn descriptor_limits() -> Option<libc::rlimit> {
+    let mut limits = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limits` is an rlimit that the kernel may write.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limits) };
+    (result == 0).then_some(limits)
+}
+
+/// Descriptors that this process may have open.
+pub(super) fn descriptor_limit() -> u64 {
+    descriptor_limits().map_or(0, |limits| limits.rlim_cur)
+}
+
+/// Lets this process have as many descriptors as it may.
+pub(super) fn raise_descriptor_limit() {
+    if let Some(limits) = descriptor_limits() {
+        let most = libc::rlimit {
+            rlim_cur: limits.rlim_max,
+            ..limits
+        };
+        // SAFETY: reads an rlimit. Where it is refused, all stays as it was.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &most) };
+    }
+}
+
 /// `ioctl` with a number as its argument, or none.
 pub(super) fn ioctl(fd: &impl AsRawFd, request: libc::c_ulong, argument: i32) -> io::Result<()> {
     // SAFETY: the requests used here take an integer, not a pointer.

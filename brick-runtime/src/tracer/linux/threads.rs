@@ -93,13 +93,19 @@ impl Schedule {
         Some(Schedule(file))
     }
 
-    /// What it has run. Exact if it runs on no processor now, else as of the last tick.
-    pub(super) fn ran(&self) -> Option<Ran> {
+    /// What it has run until its stop number `stops`, counted from anywhere. Exact only now that it has
+    /// left its processor for that.
+    pub(super) fn ran(&self, stops: u64) -> Option<Ran> {
         // Three numbers of at most twenty digits.
         let mut text = [0; 64];
         let n = self.0.read_at(&mut text, 0).ok()?;
-        let [ns, _, times] = parse_schedule(std::str::from_utf8(&text[..n]).ok()?)?;
-        Some(Ran { ns, times })
+        let [ns, waited_ns, times] = parse_schedule(std::str::from_utf8(&text[..n]).ok()?)?;
+        Some(Ran {
+            ns,
+            waited_ns,
+            // For each time that it got a processor it has left it, now too.
+            breaks: times.wrapping_sub(stops),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use super::event::{Events, Of};
 use crate::tracer::observer::ring::{Ring, Tracepoints};
-use crate::tracer::observer::threads;
+use crate::tracer::observer::{sys, threads};
 
 /// Data pages of a ring that many threads, or the calling one, write to: some 7000 system calls
 /// until the drain gets to run.
@@ -69,7 +69,7 @@ impl Plan {
             let tids = self.list();
             let needed = 2 * tids.len() * cpus.len();
             // The program needs some itself while it is watched.
-            if needed as u64 > descriptor_limit() / 2 {
+            if needed as u64 > sys::descriptor_limit() / 2 {
                 return Err(format!(
                     "it would take {needed} descriptors: raise the limit with ulimit -n"
                 ));
@@ -164,19 +164,6 @@ fn refused(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => "this kernel follows no threads (inherit_thread, Linux 5.13)".into(),
         _ => format!("the kernel does not let threads be followed: {error}"),
-    }
-}
-
-/// Descriptors that this process may have open.
-fn descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is an rlimit that the kernel may write.
-    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
-        0 => limit.rlim_cur,
-        _ => 0,
     }
 }
 
