@@ -88,6 +88,8 @@ pub(super) struct Recorder {
     own_fds: Vec<i32>,
     /// Nanoseconds of a calibration call when nobody observes.
     plain_ns: u64,
+    /// Those of them that were not between the ends of the last one.
+    around_ns: u64,
     threads: BTreeMap<i32, Thread>,
     /// What observing adds to a call, and between two.
     inside: Overhead,
@@ -110,6 +112,7 @@ impl Recorder {
             caller,
             own_fds,
             plain_ns,
+            around_ns: 0,
             threads: BTreeMap::new(),
             inside: Overhead::default(),
             outside: Overhead::default(),
@@ -212,7 +215,7 @@ impl Recorder {
     fn gap(&mut self, since: Moment, until: Moment, last: i64, next: i64) {
         if until.at < self.start {
             if [last, next] == [libc::SYS_getppid; 2] {
-                self.outside.calibrate(since, until, 0);
+                self.outside.calibrate(since, until, self.around_ns);
             }
         } else if since.at >= self.start && until.at <= self.end {
             self.gaps.count += 1;
@@ -225,6 +228,8 @@ impl Recorder {
         if until.at < self.start {
             if tid == self.caller && number == libc::SYS_getppid {
                 self.inside.calibrate(since, until, self.plain_ns);
+                let between = until.at.saturating_sub(since.at);
+                self.around_ns = self.plain_ns.saturating_sub(between);
             }
             return;
         }
@@ -387,6 +392,23 @@ mod tests {
         assert_eq!(got.resolution_ns, Some(10));
         // Between its two calls, and half as much before the first and after the last.
         assert_eq!(got.outside_ns, 5 + 5);
+    }
+
+    /// By hand: a calibration call takes 20, of which 12 are seen between its ends: 8 of the 15 between
+    /// two are the call's, and 7 added.
+    #[test]
+    fn more_is_not_added_than_a_call_takes_longer() {
+        let mut r = Recorder::new(1, vec![7], 20);
+        for since in [100, 127, 154] {
+            r.event(1, at(since), enter(libc::SYS_getppid));
+            r.event(1, at(since + 12), exit(libc::SYS_getppid));
+        }
+        r.set_window(1000, 2000);
+        r.event(1, at(1100), enter(READ));
+        r.event(1, at(1150), exit(READ));
+        let got = r.finish(&[]);
+        assert_eq!((got.threads[&1][&READ].ns, got.outside_ns), (50, 7));
+        assert_eq!(got.resolution_ns, Some(0));
     }
 
     /// By hand: a call with a longer stop than the calibration's had, a gap of the same kind, and a
