@@ -168,7 +168,7 @@ impl Recorder {
                 }
                 let before = self.was_in.get(&tid).copied();
                 let thread = self.threads.entry(tid).or_default();
-                thread.met = true;
+                let first = !std::mem::replace(&mut thread.met, true);
                 let number = match number {
                     // Goes on with what a signal, or the tracer, called it away from.
                     libc::SYS_restart_syscall => thread.last.or(before).unwrap_or(number),
@@ -179,6 +179,11 @@ impl Recorder {
                     true => Some(Open::Own),
                     // It never comes back: there is no time to it, and strace counts none either.
                     false if number == libc::SYS_exit => None,
+                    // Back in the call that the tracer called it away from, however late that was.
+                    false if first && before == Some(number) => Some(Open::Call {
+                        number,
+                        since: LONG_AGO,
+                    }),
                     false => Some(Open::Call {
                         number,
                         since: moment,
@@ -533,6 +538,30 @@ mod tests {
         for (tid, ns) in [(2, 1000), (3, 1000), (4, 500)] {
             assert_eq!(got.threads[&tid], BTreeMap::from([(FUTEX, waited(ns))]));
         }
+    }
+
+    /// The tracer called 3, 4 and 6 away from a call; the window was open before they came back. 4 came
+    /// back to another call, 6 came out of its own and went in again. Of 5 nothing was known.
+    #[test]
+    fn who_is_late_to_wait_again_has_waited_all_the_time() {
+        let mut r = recorder();
+        for (tid, number) in [(3, FUTEX), (4, READ), (6, FUTEX)] {
+            r.was_in(tid, number);
+        }
+        for tid in [3, 4, 5, 6] {
+            r.event(tid, at(1100), enter(FUTEX));
+        }
+        r.event(6, at(1300), exit(FUTEX));
+        r.event(6, at(1400), enter(FUTEX));
+        r.set_window(1000, 2000);
+        let got = r.finish(&[]);
+        assert_eq!(got.blocked, BTreeMap::from([(2, FUTEX), (3, FUTEX)]));
+        let seen = [3, 4, 5, 6].map(|tid| got.threads[&tid][&FUTEX]);
+        let seen = seen.map(|seen| (seen.calls, seen.cut, seen.ns));
+        assert_eq!(
+            seen,
+            [(0, 1, 1000), (1, 1, 900), (1, 1, 900), (1, 2, 300 + 600)]
+        );
     }
 
     /// A sleep that the tracer interrupted goes on under another number.
