@@ -31,11 +31,13 @@ const QUIT: u32 = u32::MAX;
 impl Worker {
     fn start() -> Worker {
         static ASKED: AtomicU32 = AtomicU32::new(0);
-        static DONE: AtomicU32 = AtomicU32::new(0);
+        static DONE: AtomicU32 = AtomicU32::new(QUIT);
         let thread = thread::Builder::new()
             .name("worker".into())
             .spawn(|| {
                 let mut done = 0;
+                // What a thread begins with is behind it.
+                DONE.store(done, SeqCst);
                 loop {
                     match ASKED.load(SeqCst) {
                         QUIT => return,
@@ -51,6 +53,9 @@ impl Worker {
                 }
             })
             .unwrap();
+        while DONE.load(SeqCst) == QUIT {
+            std::hint::spin_loop();
+        }
         Worker {
             asked: &ASKED,
             done: &DONE,

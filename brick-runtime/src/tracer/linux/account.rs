@@ -35,7 +35,8 @@ impl Known {
         let numbers = recording.threads.iter();
         let mut seen: BTreeMap<i32, BTreeMap<i64, SyscallUsage>> = numbers
             .map(|(&tid, calls)| {
-                let calls = calls.iter().map(|(&number, seen)| (number, usage(seen)));
+                let usage = |(&number, seen)| (number, self.usage(seen));
+                let calls = calls.iter().map(usage);
                 (tid, calls.collect())
             })
             .collect();
@@ -54,6 +55,17 @@ impl Known {
             from: "a cheap system call, observed − unobserved",
         };
         breakdown
+    }
+
+    /// Calls of one number on one thread. The helper's window opens before the call begins and closes when
+    /// it gets to it, which is late where processors are busy.
+    fn usage(&self, seen: &Seen) -> SyscallUsage {
+        SyscallUsage {
+            calls: seen.calls,
+            cut: seen.cut,
+            below_resolution: seen.below,
+            us: (seen.ns as f64).min(self.wall_ns) / 1e3,
+        }
     }
 
     /// How times in calls are known, and what the tracer took.
@@ -179,15 +191,6 @@ impl Known {
     }
 }
 
-fn usage(seen: &Seen) -> SyscallUsage {
-    SyscallUsage {
-        calls: seen.calls,
-        cut: seen.cut,
-        below_resolution: seen.below,
-        us: seen.ns as f64 / 1e3,
-    }
-}
-
 /// What is missing, in words.
 fn partial(recording: &Recording) -> Option<String> {
     let mut missing = Vec::new();
@@ -273,6 +276,24 @@ mod tests {
         assert_eq!(breakdown.partial, None);
         let tids: Vec<u32> = breakdown.threads.iter().map(|t| t.tid).collect();
         assert_eq!(tids, [1, 3]);
+    }
+
+    /// The window of who observes may be longer than the call.
+    #[test]
+    fn nobody_is_in_calls_for_longer_than_the_call() {
+        let waited = Seen {
+            cut: 1,
+            ns: 1_030_000,
+            ..Seen::default()
+        };
+        let recording = Recording {
+            threads: BTreeMap::from([(2, BTreeMap::from([(libc::SYS_futex, waited)]))]),
+            resolution_ns: Some(1),
+            ..Recording::default()
+        };
+        let breakdown = known().with(&recording);
+        let idle = breakdown.threads.iter().find(|thread| thread.tid == 2);
+        assert_eq!(idle.unwrap().total().us, 1000.0);
     }
 
     /// 1 has called, 2 has waited, 3 was born and worked, 4 was there and has ended, 5 was born and has.

@@ -120,7 +120,8 @@ impl Overhead {
             true => piece.stopped.min(self.recent().max().unwrap_or(u64::MAX)),
             false => piece.stopped,
         };
-        let guessed = running.min(piece.ran);
+        // A thread that is seen to have stopped may still run for a moment: `ran` may be over the piece.
+        let guessed = running.min(piece.ran).min(begin.until(end));
         self.remember(stopped + guessed);
         Added {
             ns: stopped + piece.waited + guessed,
@@ -223,6 +224,13 @@ mod tests {
         assert_eq!(overhead.of(BEGIN, broken), added(60_000));
         // And not longer than all of it.
         assert_eq!(overhead.of(BEGIN, moment(50, 10, 0, 1)), added(50));
+    }
+
+    /// It was seen to stop at 1000, and ran until 1500.
+    #[test]
+    fn never_more_than_the_piece() {
+        let added = calibrated().of(BEGIN, moment(1_000, 1_500, 0, 0));
+        assert_eq!((added.ns, added.guessed), (1_000, 1_000));
     }
 
     /// 20 ms on the processor, 0.1 waiting for it, and 3 that nobody has counted: no stop lately took
