@@ -1,6 +1,7 @@
 //! What Linux offers to look at system calls with.
 
 mod account;
+mod gaps;
 mod helper;
 mod overhead;
 mod perf;

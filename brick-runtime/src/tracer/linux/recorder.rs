@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::gaps::Gaps;
 use super::overhead::{Added, Moment, Overhead};
 
 /// Calls of one number on one thread.
@@ -59,14 +60,6 @@ enum Open {
     },
 }
 
-/// The caller's time between two calls, within the window.
-#[derive(Clone, Copy, Debug, Default)]
-struct Gaps {
-    count: u64,
-    /// Nanoseconds that observing added.
-    added: u64,
-}
-
 #[derive(Debug, Default)]
 struct Thread {
     open: Option<Open>,
@@ -88,14 +81,10 @@ pub(super) struct Recorder {
     own_fds: Vec<i32>,
     /// Nanoseconds of a calibration call when nobody observes.
     plain_ns: u64,
-    /// Those of them that were not between the ends of the last one.
-    around_ns: u64,
     threads: BTreeMap<i32, Thread>,
-    /// What observing adds to a call, and between two.
+    /// What observing adds to a call.
     inside: Overhead,
-    outside: Overhead,
-    /// The caller is outside of calls since then, after a call of this number.
-    between: Option<(Moment, i64)>,
+    /// The caller's time between two calls.
     gaps: Gaps,
     /// Threads and processes that were started inside the window.
     started: BTreeSet<i32>,
@@ -112,11 +101,8 @@ impl Recorder {
             caller,
             own_fds,
             plain_ns,
-            around_ns: 0,
             threads: BTreeMap::new(),
             inside: Overhead::default(),
-            outside: Overhead::default(),
-            between: None,
             gaps: Gaps::default(),
             started: BTreeSet::new(),
             was_in: BTreeMap::new(),
@@ -160,11 +146,11 @@ impl Recorder {
         match event {
             Event::Enter { number, argument } => {
                 let own = self.is_own(tid, number, argument);
-                if tid == self.caller
-                    && let Some((since, last)) = self.between.take()
-                    && !own
-                {
-                    self.gap(since, moment, last, number);
+                if tid == self.caller {
+                    match own {
+                        true => self.gaps.forget(),
+                        false => self.gaps.end(moment, number, self.start..=self.end),
+                    }
                 }
                 let before = self.was_in.get(&tid).copied();
                 let thread = self.threads.entry(tid).or_default();
@@ -198,7 +184,7 @@ impl Recorder {
                     Some(Open::Call { number, since }) => {
                         self.call(tid, number, since, moment, result);
                         if tid == self.caller {
-                            self.between = Some((moment, number));
+                            self.gaps.begin(moment, number);
                         }
                     }
                     // It was in there before anybody looked, unless this is how it was born.
@@ -216,25 +202,13 @@ impl Recorder {
         }
     }
 
-    /// The caller's time from the end of a call to the beginning of the next, which have these numbers.
-    fn gap(&mut self, since: Moment, until: Moment, last: i64, next: i64) {
-        if until.at < self.start {
-            if [last, next] == [libc::SYS_getppid; 2] {
-                self.outside.calibrate(since, until, self.around_ns);
-            }
-        } else if since.at >= self.start && until.at <= self.end {
-            self.gaps.count += 1;
-            self.gaps.added += self.outside.of(since, until).ns;
-        }
-    }
-
     /// A call from `since` to `until`.
     fn call(&mut self, tid: i32, number: i64, since: Moment, until: Moment, result: i64) {
         if until.at < self.start {
             if tid == self.caller && number == libc::SYS_getppid {
                 self.inside.calibrate(since, until, self.plain_ns);
                 let between = until.at.saturating_sub(since.at);
-                self.around_ns = self.plain_ns.saturating_sub(between);
+                self.gaps.around_ns = self.plain_ns.saturating_sub(between);
             }
             return;
         }
@@ -295,7 +269,9 @@ impl Recorder {
         }
         let missed = |tid: &&i32| !self.threads.contains_key(*tid) && !followed.contains(*tid);
         let unfollowed = self.started.iter().filter(missed).count() as u64;
-        let outside_ns = self.outside_ns();
+        let caller = self.threads.get(&self.caller);
+        let calls = caller.map_or(0, |thread| thread.seen.values().map(|s| s.calls).sum());
+        let outside_ns = self.gaps.added_ns(calls);
         let threads = self.threads.into_iter().map(|(tid, t)| (tid, t.seen));
         Recording {
             threads: threads.filter(|(_, seen)| !seen.is_empty()).collect(),
@@ -307,15 +283,6 @@ impl Recorder {
             not_followed: None,
             lost: 0,
         }
-    }
-
-    /// Nanoseconds that observing added to the caller's time outside of calls. Before the first call
-    /// and after the last lies half of a gap each, of which no more is known; and where a gap was not
-    /// seen, all of one.
-    fn outside_ns(&mut self) -> u64 {
-        let caller = self.threads.get(&self.caller);
-        let calls: u64 = caller.map_or(0, |thread| thread.seen.values().map(|s| s.calls).sum());
-        self.gaps.added + self.outside.least() * calls.saturating_sub(self.gaps.count)
     }
 }
 
